@@ -1,0 +1,71 @@
+"""Budgets and usage: what a run may spend and what it spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one run over its whole tree of sessions; None means no limit.
+
+    :ivar turns: model turns of one session.
+    :ivar tokens: prompt + completion tokens, cached ones included, over the tree.
+    :ivar cost_usd: US dollars over the tree.
+    :ivar wall_s: seconds of wall clock.
+    :ivar depth: levels of children below the root.
+    :ivar children: children over the tree.
+    :ivar cell_s: seconds one cell may run.
+    """
+
+    turns: int | None = 50
+    tokens: int | None = None
+    cost_usd: float | None = None
+    wall_s: float | None = None
+    depth: int = 2
+    children: int | None = 16
+    cell_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and cost, addable.
+
+    :ivar estimated: at least one part was estimated because the provider gave no usage.
+    :ivar cost_usd: None when the price is unknown for at least one call.
+    """
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    calls: int = 0
+    cost_usd: float | None = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        return Usage(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.cached + other.cached,
+            self.calls + other.calls,
+            cost,
+            self.estimated or other.estimated,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Prompt + completion: what the token budget counts."""
+        return self.prompt + self.completion
+
+    def to_json(self) -> dict[str, object]:
+        """Usage as it stands in events and in ``result.json``."""
+        return {
+            "prompt": self.prompt,
+            "completion": self.completion,
+            "cached": self.cached,
+            "calls": self.calls,
+            "tokens": self.tokens,
+            "cost_usd": self.cost_usd,
+            "estimated": self.estimated,
+        }

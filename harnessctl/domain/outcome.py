@@ -1,0 +1,33 @@
+"""How a run ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from harnessctl.domain.errors import ExitCode
+
+
+class RunStatus(StrEnum):
+    """A run ends in exactly one of these (CONTRACT 7)."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    GATE_FAILED = "gate_failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of ``harnessctl run`` for this status, when nothing outranks it."""
+        return _EXIT[self]
+
+
+_EXIT = {
+    RunStatus.SUCCESS: ExitCode.DONE,
+    RunStatus.FAILED: ExitCode.FAILED,
+    RunStatus.INCOMPLETE: ExitCode.FAILED,
+    RunStatus.BUDGET_EXHAUSTED: ExitCode.BUDGET_EXHAUSTED,
+    RunStatus.GATE_FAILED: ExitCode.GATE_FAILED,
+    RunStatus.INTERRUPTED: ExitCode.INTERRUPTED,
+}
