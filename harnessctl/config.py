@@ -9,10 +9,9 @@ read from the first three only.
 from __future__ import annotations
 
 import os
-import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -126,4 +125,6 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file") from error
+        raise UsageError(
+            f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file"
+        ) from error

@@ -26,7 +26,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     config = folder / ".gitconfig"
-    config.write_text("[user]\n\tname = Ada Reviewer\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+    config.write_text(
+        "[user]\n\tname = Ada Reviewer\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"
+    )
     return folder
 
 
@@ -49,7 +51,9 @@ class Git:
     def __call__(self, *args: str, check: bool = True, input: bytes | None = None) -> str:  # noqa: A002 - as in subprocess
         done = subprocess.run(["git", *args], cwd=self.root, input=input, capture_output=True, check=False)
         if check and done.returncode != 0:
-            raise AssertionError(f"git {' '.join(args)}: {done.returncode}\n{done.stderr.decode(errors='replace')}")
+            raise AssertionError(
+                f"git {' '.join(args)}: {done.returncode}\n{done.stderr.decode(errors='replace')}"
+            )
         return done.stdout.decode("utf-8", "replace").rstrip("\n")
 
     def write(self, path: str, text: str | bytes) -> Path:

@@ -19,7 +19,9 @@ def canonical_json(value: Any) -> bytes:
     :raises ValueError: NaN or infinity, which JSON does not have.
     :raises TypeError: something JSON cannot hold.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode("ascii")
 
 
 def sha256_hex(data: bytes) -> str:

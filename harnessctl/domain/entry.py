@@ -83,7 +83,11 @@ class Entry:
         value: Any
         if self.id.kind is Kind.SKILL and key not in ("description", "name"):
             metadata = self.meta.get("metadata")
-            value = metadata.get(SKILL_METADATA_PREFIX + key.replace("_", "-")) if isinstance(metadata, Mapping) else None
+            value = (
+                metadata.get(SKILL_METADATA_PREFIX + key.replace("_", "-"))
+                if isinstance(metadata, Mapping)
+                else None
+            )
         else:
             value = self.meta.get(key)
         return value if isinstance(value, str) else ""

@@ -75,12 +75,14 @@ class EntryId:
         if kind is not Kind.SKILL:
             name = name.removesuffix(".md")
         segments = name.split("/")
-        if not all(SEGMENT.match(part) for part in segments) or (len(segments) > 1 and kind is not Kind.MEMORY):
+        if not all(SEGMENT.match(part) for part in segments) or (
+            len(segments) > 1 and kind is not Kind.MEMORY
+        ):
             raise UsageError(
                 f"'{name}' is not a name for an entry of kind {kind}",
                 id="bad_entry_id",
-                hint="lower-case ASCII letters, digits, '.', '_' and '-', at most 64 characters, first a letter or "
-                "digit; only memory may nest with '/'",
+                hint="lower-case ASCII letters, digits, '.', '_' and '-', at most 64 characters, first a letter "
+                "or digit; only memory may nest with '/'",
             )
         return cls(kind, name)
 
@@ -134,5 +136,7 @@ class EventAddress:
         """:raises UsageError: not of the form ``<session-id>#<n>``."""
         session, mark, n = text.partition("#")
         if not mark or not n.isascii() or not n.isdigit() or not is_ulid(session):
-            raise UsageError(f"'{text}' is not an event address", id="bad_address", hint="write <session-id>#<n>")
+            raise UsageError(
+                f"'{text}' is not an event address", id="bad_address", hint="write <session-id>#<n>"
+            )
         return cls(session, int(n))

@@ -54,7 +54,8 @@ class Message:
             role=data["role"],
             content=data.get("content") or "",
             calls=tuple(
-                ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in data.get("tool_calls", ())
+                ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"])
+                for c in data.get("tool_calls", ())
             ),
             call_id=data.get("tool_call_id", ""),
         )

@@ -179,7 +179,8 @@ class Record:
             expected_outcome=str(data.get("expected_outcome", "")),
             how_to_see=str(data.get("how_to_see", "")),
             entries=tuple(
-                EntryChange(str(c["id"]), c["action"], c.get("before"), c.get("after")) for c in data.get("entries", ())
+                EntryChange(str(c["id"]), c["action"], c.get("before"), c.get("after"))
+                for c in data.get("entries", ())
             ),
             evidence=tuple(
                 Evidence(
@@ -188,7 +189,10 @@ class Record:
                     head_hash=str(e["head"]["hash"]),
                     events=tuple(int(n) for n in e["events"]),
                     quotes=tuple(str(q) for q in e.get("quotes", ())),
-                    excerpt=tuple(ExcerptEvent(int(x["n"]), str(x["text"]), bool(x["cut"])) for x in e.get("excerpt", ())),
+                    excerpt=tuple(
+                        ExcerptEvent(int(x["n"]), str(x["text"]), bool(x["cut"]))
+                        for x in e.get("excerpt", ())
+                    ),
                 )
                 for e in data.get("evidence", ())
             ),

@@ -46,6 +46,10 @@ class ModelIdentity:
             "max_output": self.max_output,
             "price": None
             if self.price is None
-            else {"prompt": self.price.prompt, "completion": self.price.completion, "cached": self.price.cached},
+            else {
+                "prompt": self.price.prompt,
+                "completion": self.price.completion,
+                "cached": self.price.cached,
+            },
             "tools": self.tools,
         }
