@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,3 +128,196 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
         raise UsageError(
             f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file"
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One setting: where it may be set, and how its text or TOML value is read."""
+
+    name: str
+    read: Callable[[Any], Any]
+    env: str = ""
+    git: str = ""
+    repository: bool = True
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("a non-empty text is wanted")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("a whole number is wanted")
+    number = int(value)
+    if number < 0:
+        raise ValueError("a number that is not negative is wanted")
+    return number
+
+
+def _amount(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a number is wanted")
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError("a finite number that is not negative is wanted")
+    return number
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
+    if str(value).lower() not in known:
+        raise ValueError("true or false is wanted")
+    return known[str(value).lower()]
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("a list of texts is wanted")
+    return tuple(value)
+
+
+def _protocol(value: Any) -> str:
+    if value not in ("auto", "tool", "fence"):
+        raise ValueError("one of auto, tool, fence is wanted")
+    return str(value)
+
+
+_KEYS = (
+    _Key("run.model", _text, "HARNESSCTL_MODEL", "harness.model"),
+    _Key("run.python", _text, "HARNESSCTL_PYTHON", "harness.python"),
+    _Key("run.window", _count, "HARNESSCTL_WINDOW", "harness.window"),
+    _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol"),
+    _Key("model.api_base", _text, "HARNESSCTL_API_BASE", repository=False),
+    _Key("model.api_key_env", _text, "HARNESSCTL_API_KEY_ENV", repository=False),
+    _Key("model.max_output", _count, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
+    _Key("model.temperature", _amount, "HARNESSCTL_TEMPERATURE", "harness.temperature", repository=False),
+    _Key("model.top_p", _amount, "HARNESSCTL_TOP_P", "harness.topP", repository=False),
+    _Key("budgets.turns", _count, "HARNESSCTL_TURNS", "harness.turns"),
+    _Key("budgets.tokens", _count, "HARNESSCTL_TOKENS", "harness.tokens"),
+    _Key("budgets.cost_usd", _amount, "HARNESSCTL_COST_USD", "harness.costUsd"),
+    _Key("budgets.wall_s", _amount, "HARNESSCTL_WALL_S", "harness.wallS"),
+    _Key("budgets.depth", _count, "HARNESSCTL_DEPTH", "harness.depth"),
+    _Key("budgets.children", _count, "HARNESSCTL_CHILDREN", "harness.children"),
+    _Key("budgets.cell_s", _amount, "HARNESSCTL_CELL_S", "harness.cellS"),
+    _Key("prompt.tokens", _count, "HARNESSCTL_PROMPT_TOKENS", "harness.promptTokens"),
+    _Key("review.require_shared", _flag, "", "harness.requireShared"),
+    _Key("secrets.allow", _texts),
+    _Key("harness.branch", _text, "", "harness.branch", repository=False),
+    _Key("harness.agentName", _text, "", "harness.agentName", repository=False),
+    _Key("harness.agentEmail", _text, "", "harness.agentEmail", repository=False),
+)
+
+
+def load_settings(
+    *,
+    flags: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    user: Mapping[str, Any] | None = None,
+    git: Mapping[str, str] | None = None,
+    harness: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Merge the five sources, highest first: flags, environment, user, git, ``harness.toml``.
+
+    :param flags: by dotted name (``run.model``); None values count as not given.
+    :param user: the parsed user ``config.toml``, tables as in ``harness.toml`` plus ``[model]``.
+    :param git: git configuration ``harness.*`` by full key, any letter case.
+    :param harness: the parsed ``harness.toml`` of the pin.
+    :raises UsageError: a value of the wrong form, naming source and key.
+    """
+    lowered = {key.lower(): value for key, value in (git or {}).items()}
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for key in _KEYS:
+        for source, raw in (
+            ("flags", (flags or {}).get(key.name)),
+            (key.env, (env or {}).get(key.env) or None if key.env else None),
+            ("config.toml", _at(user, key.name)),
+            ("git config", lowered.get(key.git.lower()) if key.git else None),
+            ("harness.toml", _at(harness, key.name) if key.repository else None),
+        ):
+            if raw is None:
+                continue
+            try:
+                values[key.name] = key.read(raw)
+            except ValueError as error:
+                raise UsageError(
+                    f"{source}: {key.name}: {error}", id="bad_config", hint="mend the value"
+                ) from error
+            sources[key.name] = source
+            break
+    return _settings(values, sources, _gates(harness))
+
+
+def _at(tables: Mapping[str, Any] | None, name: str) -> Any:
+    table, _, key = name.partition(".")
+    inner = (tables or {}).get(table)
+    return inner.get(key) if isinstance(inner, Mapping) else None
+
+
+def _settings(values: Mapping[str, Any], sources: Mapping[str, str], gates: tuple[GateSpec, ...]) -> Settings:
+    standard = Limits()
+    limits = Limits(
+        turns=values.get("budgets.turns", standard.turns),
+        tokens=values.get("budgets.tokens"),
+        cost_usd=values.get("budgets.cost_usd"),
+        wall_s=values.get("budgets.wall_s"),
+        depth=values.get("budgets.depth", standard.depth),
+        children=values.get("budgets.children", standard.children),
+        cell_s=values.get("budgets.cell_s", standard.cell_s),
+    )
+    plain = Settings()
+    return Settings(
+        model=values.get("run.model"),
+        api_base=values.get("model.api_base"),
+        api_key_env=values.get("model.api_key_env"),
+        params=tuple(
+            (name, values[f"model.{name}"]) for name in ("temperature", "top_p") if f"model.{name}" in values
+        ),
+        max_output=values.get("model.max_output"),
+        window=values.get("run.window"),
+        protocol=values.get("run.protocol", plain.protocol),
+        python=values.get("run.python"),
+        limits=limits,
+        gates=gates,
+        prompt_tokens=values.get("prompt.tokens", plain.prompt_tokens),
+        require_shared=values.get("review.require_shared", False),
+        secrets_allow=values.get("secrets.allow", ()),
+        branch=values.get("harness.branch", plain.branch),
+        agent_name=values.get("harness.agentName", plain.agent_name),
+        agent_email=values.get("harness.agentEmail", plain.agent_email),
+        sources=dict(sources),
+    )
+
+
+def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
+    raw = (harness or {}).get("gates", [])
+    if not isinstance(raw, list):
+        raise UsageError("harness.toml: gates must be [[gates]] tables", id="bad_config")
+    gates = []
+    for number, table in enumerate(raw, 1):
+        try:
+            gates.append(
+                GateSpec(
+                    name=_text(table.get("name")),
+                    command=_text(table.get("command")),
+                    inputs=_texts(table.get("inputs", [])),
+                    timeout_s=_amount(table.get("timeout_s", 600.0)),
+                    attempts=_count(table.get("attempts", 1)),
+                )
+            )
+        except (ValueError, AttributeError) as error:
+            raise UsageError(f"harness.toml: gate {number}: {error}", id="bad_config") from error
+    return tuple(gates)

@@ -81,8 +81,8 @@ class EntryId:
             raise UsageError(
                 f"'{name}' is not a name for an entry of kind {kind}",
                 id="bad_entry_id",
-                hint="lower-case ASCII letters, digits, '.', '_' and '-', at most 64 characters, first a letter "
-                "or digit; only memory may nest with '/'",
+                hint="lower-case ASCII letters, digits, '.', '_' and '-', at most 64 characters, "
+                "first a letter or digit; only memory may nest with '/'",
             )
         return cls(kind, name)
 

@@ -1,0 +1,80 @@
+"""Settings: precedence, what a repository may not set, errors that name source and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harnessctl.config import Settings, load_settings, parse_toml, read_environment
+from harnessctl.domain.errors import UsageError
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    assert load_settings() == Settings()
+
+
+def test_precedence_highest_first() -> None:
+    layers = {
+        "flags": {"run.model": "flag"},
+        "env": {"HARNESSCTL_MODEL": "env"},
+        "user": {"run": {"model": "user"}},
+        "git": {"harness.model": "git"},
+        "harness": {"run": {"model": "repo"}},
+    }
+    for source, expected in zip(list(layers), ["flag", "env", "user", "git", "repo"], strict=True):
+        assert load_settings(**layers).model == expected  # type: ignore[arg-type]
+        del layers[source]
+    assert load_settings(**layers).model is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", ["api_base", "api_key_env", "temperature"])
+def test_a_repository_sets_no_endpoint_and_no_key(key: str) -> None:
+    value = 1.0 if key == "temperature" else "http://elsewhere"
+    settings = load_settings(harness={"model": {key: value}}, git={f"harness.{key}": "http://elsewhere"})
+    assert settings.api_base is None
+    assert settings.api_key_env is None
+    assert load_settings(user={"model": {key: value}}) != Settings()
+
+
+def test_git_keys_in_any_letter_case() -> None:
+    assert load_settings(git={"harness.agentname": "robot"}).agent_name == "robot"
+
+
+def test_budgets_and_gates_from_the_pin() -> None:
+    settings = load_settings(
+        harness=parse_toml(
+            b'[budgets]\nturns = 3\ncost_usd = 1.5\n[[gates]]\nname = "t"\ncommand = "pytest"\ninputs = ["tests/**"]\n',
+            "harness.toml",
+        )
+    )
+    assert (settings.limits.turns, settings.limits.cost_usd) == (3, 1.5)
+    assert settings.gates[0].inputs == ("tests/**",)
+    assert settings.sources["budgets.turns"] == "harness.toml"
+
+
+@pytest.mark.parametrize(
+    ("where", "source"),
+    [
+        ({"flags": {"budgets.turns": "many"}}, "flags"),
+        ({"env": {"HARNESSCTL_TURNS": "-1"}}, "HARNESSCTL_TURNS"),
+        ({"user": {"budgets": {"turns": True}}}, "config.toml"),
+        ({"harness": {"budgets": {"turns": 1.5}}}, "harness.toml"),
+        ({"harness": {"gates": [{"name": "x"}]}}, "harness.toml"),
+        ({"flags": {"budgets.cost_usd": "nan"}}, "flags"),
+    ],
+)
+def test_bad_values_name_their_source(where: dict[str, object], source: str) -> None:
+    with pytest.raises(UsageError, match=source):
+        load_settings(**where)  # type: ignore[arg-type]
+
+
+def test_bad_toml_names_the_file() -> None:
+    with pytest.raises(UsageError, match=r"x/harness\.toml"):
+        parse_toml(b"[run\n", "x/harness.toml")
+
+
+def test_relative_xdg_paths_are_ignored() -> None:
+    env = read_environment({"HOME": "/h", "XDG_STATE_HOME": "rel", "XDG_CACHE_HOME": "/c"})
+    assert env.state_home == Path("/h/.local/state/harnessctl")
+    assert env.cache_home == Path("/c/harnessctl")
