@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from harnessctl.domain.entry import Origin
+from harnessctl.domain.entry import EntryFile, Origin
+from harnessctl.domain.ids import EntryId
 
 RECORD_SCHEMA = 1
 
@@ -59,6 +60,19 @@ class EntryChange:
     action: Literal["create", "update", "delete"]
     before: str | None
     after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryEdit:
+    """What an update wants one entry to be.
+
+    :ivar files: all files of the entry afterwards, paths relative to ``.harness/``; empty for a
+        deletion.
+    """
+
+    id: EntryId
+    action: Literal["create", "update", "delete"]
+    files: tuple[EntryFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
