@@ -1,0 +1,152 @@
+"""Reading a session's event log and checking its chain.
+
+A log is whole when every line is a record, numbers run from 0 without a gap, each ``prev`` is the
+``hash`` before it, and each ``hash`` is that of its own bytes. Bytes after the last LF are a *torn
+tail*: what a kill in mid-append leaves. Anything else that does not fit is damage, and reading
+stops there: what follows a broken link proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.canonical import sha256_hex
+from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.domain.event import GENESIS, Event, EventType
+from harnessctl.domain.trajectory import Trajectory
+
+LOG_NAME = "log.jsonl"
+BLOBS_NAME = "blobs"
+
+#: The end of a canonical line. ``data`` sorts before ``hash``, so everything else stands here, and
+#: the hashed bytes are the line without this one member: no need to write the JSON a second time.
+_TAIL = re.compile(
+    rb',"hash":"([0-9a-f]{64})"(,"n":(\d+),"prev":"([0-9a-f]{64})","t":"([^"\\]*)","turn":(\d+),"type":"([a-z]+)"})\Z'
+)
+#: More than the matched end can take, so that a long line is not searched from its beginning.
+_TAIL_BYTES = 400
+
+
+class DamagedLogError(HarnessError):
+    """A log that does not fit together somewhere before its end."""
+
+    def __init__(self, path: Path, damage: str) -> None:
+        super().__init__(
+            f"{path}: {damage}",
+            id="log_damaged",
+            hint="the log was changed after it was written, or the disk lost parts of it; it can be read "
+            "up to that place, not continued",
+        )
+
+
+@dataclass(frozen=True)
+class LogContent:
+    """What a log file holds.
+
+    :ivar size: bytes of the whole records; a torn tail starts here.
+    :ivar tail: bytes after the last LF that are no whole record; b"" for a cleanly ended log.
+    :ivar unended: the last record is whole and only its LF is missing.
+    :ivar damage: "" or what is wrong and where.
+    """
+
+    events: tuple[Event, ...]
+    size: int
+    tail: bytes = b""
+    unended: bool = False
+    damage: str = ""
+
+
+def read_log(path: Path) -> LogContent:
+    """Read and check the log file at ``path``.
+
+    :raises NotFoundError: no such file.
+    """
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(
+            f"no event log at {path}", id="no_log", hint="harnessctl sessions list shows what there is"
+        ) from error
+    return parse_log(data)
+
+
+def parse_log(data: bytes) -> LogContent:
+    """The same over bytes."""
+    events: list[Event] = []
+    prev, start = GENESIS, 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        line = data[start:end] if end >= 0 else data[start:]
+        event, problem = _checked(line, len(events), prev)
+        if event is None:
+            if end < 0:
+                return LogContent(tuple(events), start, tail=line)
+            return LogContent(
+                tuple(events), start, damage=f"line {len(events) + 1} (byte {start}): {problem}"
+            )
+        events.append(event)
+        prev = event.hash
+        if end < 0:
+            return LogContent(tuple(events), len(data), unended=True)
+        start = end + 1
+    return LogContent(tuple(events), len(data))
+
+
+def read_trajectory(session_dir: Path) -> Trajectory:
+    """The trajectory of the session kept in ``session_dir``, its chain checked.
+
+    A torn tail (also a record that a live session is writing at this moment) and damage both show
+    in :attr:`Trajectory.damage`; the events are those before it.
+
+    :raises NotFoundError: the folder holds no log.
+    """
+    content = read_log(session_dir / LOG_NAME)
+    damage: list[str] = []
+    if content.tail:
+        damage.append(f"torn tail: {len(content.tail)} bytes after event {len(content.events) - 1}")
+    if content.damage:
+        damage.append(content.damage)
+    header = content.events[0].data if content.events else {}
+    return Trajectory(str(header.get("session") or session_dir.name), content.events, tuple(damage))
+
+
+def read_blob(session_dir: Path, digest: str) -> bytes:
+    """The payload ``digest`` (64 hex digits) kept beside the log, checked.
+
+    :raises NotFoundError: not there.
+    :raises DamagedLogError: its bytes are not those of its name.
+    """
+    path = session_dir / BLOBS_NAME / digest
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no blob {digest} beside the log", id="no_blob") from error
+    if sha256_hex(data) != digest:
+        raise DamagedLogError(path, "the content does not have the digest of its name")
+    return data
+
+
+def _checked(line: bytes, n: int, prev: str) -> tuple[Event | None, str]:
+    """The record of ``line``, or why it is not record ``n`` after ``prev``."""
+    match = _TAIL.search(line, max(0, len(line) - _TAIL_BYTES))
+    if match is None:
+        return None, "not a record"
+    body = line[: match.start()] + match.group(2)
+    stated = match.group(1).decode()
+    if sha256_hex(match.group(4) + body) != stated:
+        return None, "the hash is not that of the record"
+    if int(match.group(3)) != n:
+        return None, f"numbered {int(match.group(3))}, expected {n}"
+    if match.group(4).decode() != prev:
+        return None, "does not follow the record before it"
+    try:
+        data = json.loads(line[: match.start()] + b"}")["data"]
+        kind = EventType(match.group(7).decode())
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, "not a record"
+    return Event(
+        n=n, t=match.group(5).decode(), type=kind, turn=int(match.group(6)), data=data, prev=prev, hash=stated
+    ), ""

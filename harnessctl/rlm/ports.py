@@ -1,0 +1,80 @@
+"""What the runtime needs from outside: the work tree, the state of harness refs, time, a watcher.
+
+Adapters live where the knowledge is (git's in ``layers.l3_durable``) and are built in
+``bootstrap``; the runtime sees these shapes only, which is how it cannot reach durable state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harnessctl.domain.change import FileChange
+from harnessctl.domain.event import Event
+from harnessctl.models.port import Attempt
+
+
+class WorkTree(Protocol):
+    """The user's files. Reading never moves an index or a ref and runs no filter and no hook."""
+
+    @property
+    def root(self) -> Path:
+        """Absolute path of the work tree."""
+        ...
+
+    def tree_hash(self) -> str:
+        """Hash of the content of tracked and of untracked, not ignored files."""
+        ...
+
+    def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """What differs between two hashes that :meth:`tree_hash` gave, sorted by path."""
+        ...
+
+    def patch(self, before: str, after: str) -> bytes:
+        """The same as a patch that ``git apply`` takes."""
+        ...
+
+
+class HarnessState(Protocol):
+    """The fence: what a run must find unmoved at its end (CONTRACT 6)."""
+
+    def capture(self) -> Mapping[str, str]:
+        """Harness ref -> entries digest, and ``harness.lock`` -> digest of its bytes or ``absent``."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests can hold it still."""
+
+    def utc(self) -> str:
+        """Now, ISO 8601 with milliseconds and ``Z``."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+
+class Watcher(Protocol):
+    """Sees a session live. Called on the event loop; must return at once and not raise."""
+
+    def event(self, event: Event) -> None:
+        """A record was written to the log."""
+        ...
+
+    def text(self, delta: str) -> None:
+        """A piece of the model's reply arrived."""
+        ...
+
+    def output(self, stream: str, text: str) -> None:
+        """A piece of a cell's output arrived, as the kernel sent it."""
+        ...
+
+    def wait(self, attempt: Attempt, seconds: float) -> None:
+        """A model call failed and is tried again after ``seconds``."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something the user should read once."""
+        ...

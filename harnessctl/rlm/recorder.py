@@ -1,0 +1,211 @@
+"""The only writer of a session's event log.
+
+One record is one ``write``; the count of bytes is checked, because a full disk answers with a short
+count and no error. What a failed append left behind is cut off again, so that the log ends with a
+whole record whatever happens. A torn tail that a kill left is moved aside into a file of its own
+and said in one ``repair`` event; exactly that record is lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.domain.event import GENESIS, Event, EventType
+from harnessctl.rlm.log import BLOBS_NAME, LOG_NAME, DamagedLogError, LogContent, read_log
+from harnessctl.rlm.ports import Clock
+
+#: Set-aside tails are named after the byte where they stood.
+TORN_PREFIX = "torn-"
+
+
+class StorageError(HarnessError):
+    """The log could not be written: full disk, quota, file size limit, lost device."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"cannot write {path}: {reason}",
+            id="storage",
+            hint="free some space, then: harnessctl sessions show",
+        )
+
+
+class Recorder:
+    """Appends records to one log. Holds an exclusive lock on it as long as it is open.
+
+    :ivar events: every record so far, in order.
+    """
+
+    def __init__(self, folder: Path, fd: int, clock: Clock, content: LogContent) -> None:
+        self.folder = folder
+        self.events: list[Event] = list(content.events)
+        self._fd = fd
+        self._clock = clock
+        self._size = content.size
+
+    @classmethod
+    def create(cls, folder: Path, clock: Clock) -> Recorder:
+        """Start a log in ``folder``, which is made with mode 0700.
+
+        :raises ConflictError: there is a log already.
+        :raises StorageError: it cannot be made.
+        """
+        path = folder / LOG_NAME
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except FileExistsError as error:
+            raise ConflictError(f"{path} exists already", id="log_exists") from error
+        except OSError as error:
+            raise StorageError(path, error.strerror or str(error)) from error
+        _lock(fd, path)
+        _sync_folder(folder)
+        return cls(folder, fd, clock, LogContent((), 0))
+
+    @classmethod
+    def open(cls, folder: Path, clock: Clock) -> Recorder:
+        """Open the log in ``folder`` to go on, repairing a torn tail.
+
+        :raises NotFoundError: no log there.
+        :raises DamagedLogError: the log is damaged before its end; nothing was changed.
+        :raises ConflictError: another process writes it.
+        """
+        path = folder / LOG_NAME
+        content = read_log(path)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            _lock(fd, path)
+            content = read_log(path)  # again: only now is it known that nobody writes
+            if content.damage:
+                raise DamagedLogError(path, content.damage)
+            recorder = cls(folder, fd, clock, content)
+            recorder._repair(content)
+        except BaseException:
+            os.close(fd)
+            raise
+        return recorder
+
+    def append(self, type: EventType, data: Mapping[str, Any], *, turn: int = 0) -> Event:  # noqa: A002 - the record's key
+        """Write one record and return it.
+
+        :raises StorageError: it did not reach the file whole; the log is as it was before.
+        """
+        event = Event.make(
+            n=len(self.events),
+            t=self._clock.utc(),
+            type=type,
+            turn=turn,
+            data=data,
+            prev=self.events[-1].hash if self.events else GENESIS,
+        )
+        self._write(event.to_line())
+        self.events.append(event)
+        return event
+
+    def sync(self) -> None:
+        """Bring what was written onto the disk: at the end of a turn, before eviction, before a proposal."""
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise StorageError(self.folder / LOG_NAME, error.strerror or str(error)) from error
+
+    def blob(self, chunks: Iterable[bytes]) -> str:
+        """Keep a payload beside the log; its SHA-256, 64 hex digits.
+
+        :raises StorageError: it cannot be written; nothing is left behind.
+        """
+        folder = self.folder / BLOBS_NAME
+        partial = folder / f".partial-{os.getpid()}"
+        digest = hashlib.sha256()
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            with partial.open("wb") as file:
+                for chunk in chunks:
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(folder / digest.hexdigest())
+            _sync_folder(folder)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise StorageError(folder, error.strerror or str(error)) from error
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        """Let go of the log. Closing twice is harmless."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, line: bytes) -> None:
+        path = self.folder / LOG_NAME
+        try:
+            count = os.write(self._fd, line)
+        except OSError as error:
+            raise StorageError(path, error.strerror or str(error)) from error
+        if count != len(line):
+            os.ftruncate(self._fd, self._size)
+            raise StorageError(path, f"only {count} of {len(line)} bytes were taken (no space left)")
+        self._size += count
+
+    def _repair(self, content: LogContent) -> None:
+        if content.unended:
+            self._write(b"\n")
+        if content.tail:
+            self._set_aside(content.tail)
+        # A kill between setting aside and saying so leaves a file that no event names.
+        named = {e.data.get("file") for e in self.events if e.type is EventType.REPAIR}
+        for file in sorted(self.folder.glob(f"{TORN_PREFIX}*")):
+            if file.name not in named:
+                size = file.stat().st_size
+                self.append(
+                    EventType.REPAIR,
+                    {
+                        "what": "torn_tail",
+                        "text": f"The log ended in {size} bytes of an unfinished record; "
+                        "that one record is lost.",
+                        "bytes": size,
+                        "file": file.name,
+                    },
+                )
+                self.sync()
+
+    def _set_aside(self, tail: bytes) -> None:
+        target = self.folder / f"{TORN_PREFIX}{self._size}"
+        try:
+            with target.open("wb") as file:
+                file.write(tail)
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(self.folder)
+            os.ftruncate(self._fd, self._size)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise StorageError(target, error.strerror or str(error)) from error
+
+
+def _lock(fd: int, path: Path) -> None:
+    """:raises ConflictError: another process holds it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ConflictError(
+            f"{path} is being written by another process",
+            id="session_running",
+            hint="wait for that run to end",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name in a folder is on the disk only when the folder is."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
