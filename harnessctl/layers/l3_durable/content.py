@@ -1,0 +1,127 @@
+"""The ``.harness/`` folder of one commit: its files, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from harnessctl.domain.canonical import files_digest, sha256_hex
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import UsageError
+from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid
+from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
+from harnessctl.layers.l3_durable.tree import GITLINK, TreeItem
+
+#: Name of the policy file below ``.harness/``.
+POLICY = "harness.toml"
+
+#: path below ``.harness/`` -> (mode, blob id)
+Listing = Mapping[str, tuple[int, str]]
+
+
+def entry_of(path: str) -> EntryId | None:
+    """The entry that the file ``path`` (below ``.harness/``) belongs to; None for records, policy, strangers."""
+    head, _, rest = path.partition("/")
+    kind = Kind.of_directory(head)
+    if kind is None or not rest:
+        return None
+    name = rest.partition("/")[0] if kind is Kind.SKILL else rest
+    if kind is not Kind.SKILL and not name.endswith(".md"):
+        return None
+    try:
+        return EntryId.parse(f"{head}/{name}")
+    except UsageError:
+        return None
+
+
+def is_entry_file(path: str) -> bool:
+    """Whether ``path`` counts for the entries digest: everything in the four kinds' folders."""
+    return Kind.of_directory(path.partition("/")[0]) is not None
+
+
+@dataclass(frozen=True)
+class Content:
+    """``.harness/`` at ``commit``; nothing is read before it is asked for."""
+
+    repository: Repository
+    commit: str
+
+    @cached_property
+    def tree(self) -> str:
+        """Tree of the commit."""
+        return self.repository.commit(self.commit).tree
+
+    @cached_property
+    def folder(self) -> str | None:
+        """Tree of ``.harness/``, None when the commit has none."""
+        return self.repository.folder(self.tree, HARNESS_DIR)
+
+    @property
+    def files(self) -> tuple[TreeFile, ...]:
+        """Every file below ``.harness/``."""
+        return self.repository.files(self.folder)
+
+    @property
+    def entry_files(self) -> Iterator[TreeFile]:
+        """Files of the four kinds' folders."""
+        for name, tree in self.repository.subfolders(self.folder).items():
+            if Kind.of_directory(name) is not None:
+                for found in self.repository.files(tree):
+                    yield TreeFile(f"{name}/{found.path}", found.mode, found.oid)
+
+    @cached_property
+    def digest(self) -> str:
+        """The entries digest (CONTRACT 2)."""
+        return files_digest(self.hashes())
+
+    def hashes(self) -> Iterator[tuple[str, int, str]]:
+        """(path, mode, SHA-256 of the content) of every entry file; a gitlink has no content, its id stands in."""
+        for found in self.entry_files:
+            data = found.oid.encode() if found.mode == GITLINK else self.repository.blob(found.oid)
+            yield found.path, found.mode, sha256_hex(data)
+
+    def read(self, path: str) -> bytes | None:
+        """Content of one file below ``.harness/``."""
+        return self.repository.file(self.folder, path) if self.folder else None
+
+    def listing(self, entry: EntryId) -> dict[str, tuple[int, str]]:
+        """Files of one entry; {} when the entry is not there."""
+        if self.folder is None:
+            return {}
+        if entry.kind is Kind.SKILL:
+            top = f"{entry.kind.directory}/{entry.name}"
+            below = self.repository.files(self.repository.folder(self.folder, top))
+            return {f"{top}/{f.path}": (f.mode, f.oid) for f in below}
+        found = self.repository.entry(self.folder, entry.path)
+        return {found.path: (found.mode, found.oid)} if found else {}
+
+    def entry(self, entry: EntryId) -> tuple[EntryFile, ...]:
+        """One entry's files with their content, sorted by path; () when it is not there."""
+        found = sorted(self.listing(entry).items())
+        return tuple(EntryFile(path, mode, self.repository.blob(oid)) for path, (mode, oid) in found)
+
+    def items(self) -> tuple[TreeItem, ...]:
+        """Every file, as the load rules read it."""
+        return tuple(self._item(f) for f in self.files)
+
+    def records(self) -> dict[str, str]:
+        """Update id -> blob id of each record file; names that are not a record's are left to the rules."""
+        if self.folder is None:
+            return {}
+        found: dict[str, str] = {}
+        months = self.repository.folder(self.folder, UPDATES_DIR)
+        for tree in self.repository.subfolders(months).values():
+            for item in self.repository.files(tree):
+                name = item.path.removesuffix(".json")
+                if name != item.path and is_ulid(name):
+                    found[name] = item.oid
+        return found
+
+    def _item(self, found: TreeFile) -> TreeItem:
+        return TreeItem(found.path, found.mode, found.oid, lambda: self.repository.blob(found.oid))
+
+
+def entry_digest(files: tuple[EntryFile, ...]) -> str | None:
+    """Content digest of an entry given by its files (CONTRACT 2); None for an entry that is not there."""
+    return files_digest((f.path, f.mode, f.sha256) for f in files) if files else None

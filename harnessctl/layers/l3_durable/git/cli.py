@@ -1,0 +1,78 @@
+"""The one place that runs git's command line.
+
+Used for what libgit2 lacks (listing a work tree under ignore rules, network, gc). Everything that a
+repository's configuration could make git run is switched off, and inherited ``GIT_*`` variables,
+which would name another repository, are dropped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harnessctl.domain.errors import HarnessError, UsageError
+
+#: Configuration that overrides every file: no hook, monitor, pager, editor or diff program runs.
+SAFE = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.editor=false",
+    "sequence.editor=false",
+    "core.askPass=",
+    "diff.external=",
+    "interactive.diffFilter=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "log.showSignature=false",
+    "color.ui=false",
+    "core.quotePath=true",
+)
+
+
+def safe_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """``variables`` without ``GIT_*``, in the C locale, never asking or paging."""
+    kept = {k: v for k, v in variables.items() if not k.startswith("GIT_")}
+    # Tests and hermetic builds leave the machine's configuration out; that only ever runs less.
+    if "GIT_CONFIG_NOSYSTEM" in variables:
+        kept["GIT_CONFIG_NOSYSTEM"] = variables["GIT_CONFIG_NOSYSTEM"]
+    return kept | {
+        "LC_ALL": "C",
+        "GIT_PAGER": "cat",
+        "GIT_EDITOR": "false",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
+def run_git(
+    args: Sequence[str], cwd: Path, variables: Mapping[str, str], *, timeout: float | None = 120
+) -> bytes:
+    """Standard output of ``git <args>`` run in ``cwd``.
+
+    :param variables: the process environment to start from.
+    :raises UsageError: ``git_missing``.
+    :raises HarnessError: ``git_failed``, with git's own words.
+    """
+    command = ["git", "--no-pager", *(part for key in SAFE for part in ("-c", key)), *args]
+    environment = safe_environment(variables)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise UsageError("git is not on PATH", id="git_missing", hint="install git 2.30 or newer") from error
+    except subprocess.TimeoutExpired as error:
+        raise HarnessError(f"git {args[0]} took longer than {timeout} s", id="git_failed") from error
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+        raise HarnessError(f"git {args[0]} failed: {said}", id="git_failed")
+    return done.stdout

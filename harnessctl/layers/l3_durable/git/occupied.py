@@ -1,0 +1,48 @@
+"""Where a branch is in use: checked out, or in the middle of a rebase or bisect, in any work tree.
+
+Moving such a branch would change what a person sees under their hands (``update-ref`` does so without
+a word), so the writer asks here first. A merge in progress is on a checked-out branch and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harnessctl.layers.l3_durable.git.repository import Repository
+
+
+def occupants(repository: Repository, ref: str) -> tuple[str, ...]:
+    """Places that use the branch ``ref`` (full name), each as "checked out in /path", in words."""
+    common = repository.common_dir
+    found: list[str] = []
+    if (repository.config("core.bare") or "false").lower() not in ("true", "yes", "on", "1"):
+        found += _uses(common, str(common.parent), ref)
+    for linked in sorted((common / "worktrees").glob("*")):
+        found += _uses(linked, _place(linked), ref)
+    return tuple(found)
+
+
+def _uses(git_dir: Path, place: str, ref: str) -> Iterator[str]:
+    if _text(git_dir / "HEAD") == f"ref: {ref}":
+        merging = " with a merge in progress" if (git_dir / "MERGE_HEAD").exists() else ""
+        yield f"checked out in {place}{merging}"
+    for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
+        if _text(git_dir / name) == ref:
+            yield f"being rebased in {place}"
+    # `git rebase --update-refs` (git 2.38) lists refs it is going to move, three lines each.
+    if ref in _text(git_dir / "rebase-merge/update-refs").split("\n"):
+        yield f"being rebased in {place}"
+    if _text(git_dir / "BISECT_START") in (ref, ref.removeprefix("refs/heads/")):
+        yield f"being bisected in {place}"
+
+
+def _place(linked: Path) -> str:
+    return str(Path(_text(linked / "gitdir")).parent) if (linked / "gitdir").exists() else str(linked)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "surrogateescape").strip()
+    except OSError:
+        return ""

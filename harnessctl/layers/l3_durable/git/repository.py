@@ -1,0 +1,341 @@
+"""One repository: where it is, its configuration, and reading and writing of objects.
+
+Trees, blobs and commits are named by full hex ids. Paths in trees are text with surrogate escapes
+for bytes that are not UTF-8, so that a strange name can be shown and refused, never mangled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import pygit2
+from pygit2.enums import FileMode, ObjectType
+
+from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.layers.l3_durable.git.opening import open_raw
+from harnessctl.layers.l3_durable.git.refs import Refs
+
+T = TypeVar("T")
+
+#: Mode of a folder in a git tree.
+TREE_MODE = int(FileMode.TREE)
+#: Trees kept by :meth:`Repository.files`; one harness has few hundred folders.
+KEPT_FOLDERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """One file, symlink or gitlink of a tree; ``path`` is relative to the tree that was asked for."""
+
+    path: str
+    mode: int
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Name, address and time of an author or committer; ``time`` in seconds, ``offset`` in minutes."""
+
+    name: str
+    email: str
+    time: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit object."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    author: Person
+    committer: Person
+    message: str
+
+    @property
+    def subject(self) -> str:
+        """First line of the message."""
+        return self.message.partition("\n")[0]
+
+
+class Repository:
+    """An open repository. Not for sharing between threads."""
+
+    def __init__(self, raw: pygit2.Repository) -> None:
+        self.raw = raw
+        self.refs = Refs(raw)
+        self._folders: dict[str, tuple[TreeFile, ...]] = {}
+
+    @classmethod
+    def open(cls, start: Path, *, from_env: bool = False) -> Repository:
+        """Open the repository around ``start``; errors as :func:`open_raw`."""
+        return cls(open_raw(start, from_env=from_env))
+
+    @property
+    def root(self) -> Path | None:
+        """Root of the work tree, None in a bare repository."""
+        return Path(self.raw.workdir).resolve() if self.raw.workdir else None
+
+    @cached_property
+    def git_dir(self) -> Path:
+        """This work tree's git directory."""
+        return Path(self.raw.path).resolve()
+
+    @cached_property
+    def common_dir(self) -> Path:
+        """The git directory shared by all work trees of the repository."""
+        try:
+            text = (self.git_dir / "commondir").read_text().strip()
+        except OSError:
+            return self.git_dir
+        return (self.git_dir / text).resolve()
+
+    @property
+    def head_commit(self) -> str | None:
+        """Commit of HEAD, None while it is unborn."""
+        return None if self.raw.head_is_unborn else str(self.raw.head.target)
+
+    @property
+    def head_ref(self) -> str | None:
+        """Full name of the checked-out branch (born or not), None when HEAD is detached."""
+        target = self.raw.lookup_reference("HEAD").raw_target
+        return target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else None
+
+    # -- configuration -------------------------------------------------------------------------
+
+    def config(self, key: str) -> str | None:
+        """Value of a configuration key as git merges it, None when unset."""
+        try:
+            return str(self.raw.config[key])
+        except KeyError:
+            return None
+
+    def set_config(self, key: str, value: str) -> None:
+        """Write ``key`` into the repository's own configuration, shared by its work trees."""
+        pygit2.Config(str(self.common_dir / "config"))[key] = value
+
+    def remotes(self) -> tuple[str, ...]:
+        """Names of the configured remotes."""
+        return tuple(name for name in self.raw.remotes.names() if name)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold a lock on the repository against other processes that ask for it; released on death."""
+        handle = os.open(self.common_dir, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def commit(self, commit: str) -> Commit:
+        """:raises NotFoundError: ``missing_object``."""
+        found = self._get(commit)
+        if not isinstance(found, pygit2.Commit):
+            raise NotFoundError(f"{commit} is not a commit", id="not_a_commit")
+        return Commit(
+            id=str(found.id),
+            tree=str(found.tree_id),
+            parents=tuple(str(p) for p in found.parent_ids),
+            author=_person(found.author),
+            committer=_person(found.committer),
+            message=found.raw_message.decode(found.message_encoding or "utf-8", "replace"),
+        )
+
+    def has(self, oid: str) -> bool:
+        """Whether the object is in this repository."""
+        return oid in self.raw
+
+    def expand(self, prefix: str) -> str | None:
+        """Full id of the one object whose id starts with ``prefix``, None for none or several."""
+        try:
+            return str(self.raw.expand_id(prefix))
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
+
+    def folder(self, tree: str, path: str) -> str | None:
+        """Id of the folder ``path`` in ``tree``, None when it is absent or no folder."""
+        found = self._at(tree, path)
+        return str(found.id) if isinstance(found, pygit2.Tree) else None
+
+    def file(self, tree: str, path: str) -> bytes | None:
+        """Content of the file ``path`` in ``tree``, None when it is absent or no file."""
+        found = self._at(tree, path)
+        return found.data if isinstance(found, pygit2.Blob) else None
+
+    def entry(self, tree: str, path: str) -> TreeFile | None:
+        """Mode and id of the file ``path`` in ``tree``, None when it is absent or a folder."""
+        found = self._at(tree, path)
+        if found is None or found.type == ObjectType.TREE:
+            return None
+        return TreeFile(path, int(found.filemode), str(found.id))
+
+    def changed(self, before: str | None, after: str | None) -> tuple[str, ...]:
+        """Paths that differ between two trees (None: the empty one), sorted."""
+        if before == after:
+            return ()
+        one = self._tree(before or self._empty_tree())
+        diff = one.diff_to_tree(self._tree(after or self._empty_tree()))
+        paths = {f.raw_path for d in diff.deltas for f in (d.old_file, d.new_file)}
+        return tuple(sorted(p.decode("utf-8", "surrogateescape") for p in paths))
+
+    def names(self, tree: str) -> tuple[str, ...]:
+        """Names directly in ``tree``."""
+        return tuple(_name(item) for item in self._tree(tree))
+
+    def files(self, tree: str | None) -> tuple[TreeFile, ...]:
+        """Everything below ``tree`` that is not a folder, in git's order; () for None."""
+        if tree is None:
+            return ()
+        known = self._folders.get(tree)
+        if known is None:
+            if len(self._folders) >= KEPT_FOLDERS:
+                self._folders.clear()
+            known = self._folders[tree] = tuple(self._walk(tree))
+        return known
+
+    def subfolders(self, tree: str | None) -> dict[str, str]:
+        """Name and tree id of each folder directly in ``tree``; {} for None."""
+        if tree is None:
+            return {}
+        return {_name(item): str(item.id) for item in self._tree(tree) if item.type == ObjectType.TREE}
+
+    def blob(self, oid: str) -> bytes:
+        """Content of a blob.
+
+        :raises NotFoundError: ``missing_object``.
+        """
+        found = self._get(oid)
+        if not isinstance(found, pygit2.Blob):
+            raise NotFoundError(f"{oid} is not a file's content", id="not_a_blob")
+        return found.data
+
+    def _walk(self, tree: str) -> Iterator[TreeFile]:
+        for item in self._tree(tree):
+            name = _name(item)
+            if item.filemode == FileMode.TREE:
+                for below in self.files(str(item.id)):
+                    yield TreeFile(f"{name}/{below.path}", below.mode, below.oid)
+            else:
+                yield TreeFile(name, int(item.filemode), str(item.id))
+
+    def _get(self, oid: str) -> pygit2.Object:
+        try:
+            return self.raw[oid]
+        except (KeyError, ValueError) as error:
+            raise NotFoundError(
+                f"object {oid} is not in this repository",
+                id="missing_object",
+                hint="fetch it: a shallow, partial or fresh clone may lack it",
+            ) from error
+
+    def _tree(self, oid: str) -> pygit2.Tree:
+        found = self._get(oid)
+        if not isinstance(found, pygit2.Tree):
+            raise NotFoundError(f"{oid} is not a folder", id="not_a_tree")
+        return found
+
+    def _at(self, tree: str, path: str) -> pygit2.Object | None:
+        try:
+            found: pygit2.Object = self._tree(tree) / path if path else self._tree(tree)
+        except (KeyError, ValueError, TypeError):
+            return None
+        return found
+
+    # -- writing: objects only; nothing here moves a ref -----------------------------------------
+
+    @staticmethod
+    def blob_id(data: bytes) -> str:
+        """Id that ``data`` will have as a blob; writes nothing."""
+        return str(pygit2.hash(data))
+
+    def write_blob(self, data: bytes) -> str:
+        """Write a blob, untouched by any filter; its id."""
+        return str(_writing(lambda: self.raw.create_blob(data)))
+
+    def write_tree(self, base: str | None, edits: Mapping[str, tuple[int, str] | None]) -> str:
+        """The tree ``base`` with ``edits`` applied: path -> (mode, blob id), or None to remove.
+
+        Only folders on the way to an edit are read and written; a folder that becomes empty goes.
+        """
+        return str(_writing(lambda: self._edited(base, edits)) or self._empty_tree())
+
+    def write_commit(
+        self, tree: str, parents: Iterable[str], author: Person, committer: Person, message: str
+    ) -> str:
+        """Write a commit object, unsigned; its id. No ref moves."""
+        return str(
+            _writing(
+                lambda: self.raw.create_commit(
+                    None,
+                    _signature(author),
+                    _signature(committer),
+                    message,
+                    pygit2.Oid(hex=tree),
+                    [pygit2.Oid(hex=p) for p in parents],
+                )
+            )
+        )
+
+    def _empty_tree(self) -> str:
+        return str(self.raw.TreeBuilder().write())
+
+    def _edited(self, base: str | None, edits: Mapping[str, tuple[int, str] | None]) -> str:
+        """Id of the new tree, "" when nothing is left in it."""
+        builder = self.raw.TreeBuilder(self._tree(base)) if base else self.raw.TreeBuilder()
+        below: dict[str, dict[str, tuple[int, str] | None]] = {}
+        for path, edit in edits.items():
+            head, slash, rest = path.partition("/")
+            if slash:
+                below.setdefault(head, {})[rest] = edit
+            else:
+                _put(builder, head, edit)
+        for name, inner in below.items():
+            subtree = self._edited(self.folder(base, name) if base else None, inner)
+            _put(builder, name, (TREE_MODE, subtree) if subtree else None)
+        return str(builder.write()) if len(builder) else ""
+
+
+def _put(builder: pygit2.TreeBuilder, name: str, edit: tuple[int, str] | None) -> None:
+    if edit is not None:
+        builder.insert(name, edit[1], edit[0])
+    elif builder.get(name) is not None:
+        builder.remove(name)
+
+
+def _name(item: pygit2.Object) -> str:
+    return (item.raw_name or b"").decode("utf-8", "surrogateescape")
+
+
+def _person(signature: pygit2.Signature) -> Person:
+    return Person(
+        signature.raw_name.decode("utf-8", "replace"),
+        signature.raw_email.decode("utf-8", "replace"),
+        signature.time,
+        signature.offset,
+    )
+
+
+def _signature(person: Person) -> pygit2.Signature:
+    return pygit2.Signature(person.name, person.email, person.time, person.offset, "utf-8")
+
+
+def _writing(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except (pygit2.GitError, OSError) as error:
+        raise HarnessError(
+            f"cannot write into the repository: {error}",
+            id="write_failed",
+            hint="check free space and the permissions of the git directory; nothing was landed",
+        ) from error

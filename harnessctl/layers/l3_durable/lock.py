@@ -1,0 +1,107 @@
+"""``harness.lock``: the pin, committed with the code so that old code runs with the harness of its day."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from harnessctl.config import parse_toml
+from harnessctl.domain.errors import ConflictError, HarnessError, UsageError
+from harnessctl.domain.pin import Lock
+from harnessctl.domain.snapshot import SCHEMA_VERSION
+
+LOCK_NAME = "harness.lock"
+
+_MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
+_COMMIT = re.compile(r'^commit = "([0-9a-f]{40})"$', re.MULTILINE)
+_OID = re.compile(r"[0-9a-f]{40}\Z")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_HEAD = "# The harness that runs read. Moved by `harnessctl pin`; commit it with the code.\n"
+
+
+def render_lock(lock: Lock) -> bytes:
+    """The file's bytes."""
+    fields = (
+        ("branch", lock.branch),
+        ("commit", lock.commit),
+        ("tree", lock.tree),
+        ("entries", lock.entries),
+    )
+    lines = "".join(f'{key} = "{_escape(value)}"\n' for key, value in fields)
+    return (f"{_HEAD}schema = {lock.schema}\n{lines}").encode()
+
+
+def parse_lock(data: bytes, name: str = LOCK_NAME) -> Lock:
+    """Read the file's bytes.
+
+    :raises ConflictError: ``lock_conflict``: merge conflict markers stand in it.
+    :raises UsageError: ``bad_lock``.
+    """
+    if _MARKER.search(data.decode("utf-8", "replace")):
+        raise ConflictError(
+            f"{name} holds conflict markers of a merge", id="lock_conflict", hint="harnessctl pin --resolve"
+        )
+    try:
+        found = parse_toml(data, name)
+    except UsageError as error:
+        raise UsageError(error.message, id="bad_lock", hint="harnessctl pin REV writes it anew") from error
+    schema = found.get("schema")
+    texts = [found.get(key) for key in ("branch", "commit", "tree", "entries")]
+    if schema != SCHEMA_VERSION:
+        raise UsageError(f"{name} has schema {schema!r}; this version reads 1", id="bad_lock")
+    branch, commit, tree, entries = (t if isinstance(t, str) else "" for t in texts)
+    if not (branch and _OID.match(commit) and _OID.match(tree) and _DIGEST.match(entries)):
+        raise UsageError(
+            f"{name} lacks one of branch, commit, tree, entries, or one is malformed",
+            id="bad_lock",
+            hint="harnessctl pin REV writes it anew",
+        )
+    return Lock(SCHEMA_VERSION, branch, commit, tree, entries)
+
+
+def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
+    """The lock at ``path``, None when there is none; errors as :func:`parse_lock`.
+
+    :param tolerant: None for an unreadable one too; for finding the mode, not for pinning.
+    """
+    try:
+        return parse_lock(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except HarnessError:
+        if tolerant:
+            return None
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", id="bad_lock") from error
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Replace the file at once: a reader sees the old or the new one, never a half."""
+    write_atomically(path, render_lock(lock))
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write ``path`` through a temporary file in the same folder, with fsync and rename."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def conflicting_commits(data: bytes) -> tuple[str, ...]:
+    """The commits named in a lock with conflict markers, in order of appearance, each once."""
+    return tuple(dict.fromkeys(_COMMIT.findall(data.decode("utf-8", "replace"))))
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
