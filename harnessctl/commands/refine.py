@@ -1,0 +1,131 @@
+"""``refine``: the log of one session becomes a proposal, or the finding that there is nothing to learn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.limits import Usage
+from harnessctl.domain.update import Record
+from harnessctl.models.port import ModelClient
+from harnessctl.refine.ports import Harness
+from harnessctl.refine.propose import Refiner
+from harnessctl.refine.redact import Redactor
+from harnessctl.refine.secrecy import Secrecy
+from harnessctl.rlm.log import LOG_NAME, read_trajectory
+
+
+@dataclass(frozen=True)
+class RefineOutcome:
+    """What ``refine`` did.
+
+    :ivar commit: the proposal's commit, None when nothing was proposed.
+    :ivar record: the proposal's record, None as above.
+    :ivar notes: what a reader should know: edits dropped or toned down, damage of the log.
+    """
+
+    session: str
+    model: str
+    commit: str | None
+    record: Record | None
+    notes: tuple[str, ...]
+    usage: Usage
+
+    def to_json(self) -> dict[str, object]:
+        """The outcome as ``refine --json`` prints it; the update's keys are null when there is none."""
+        record = self.record
+        update = record.to_json() if record else {}
+        return {
+            "update": record.id if record else None,
+            "commit": self.commit,
+            "entries": update.get("entries", []),
+            "state": "open" if record else None,
+            "session": self.session,
+            "model": self.model,
+            "summary": update.get("summary"),
+            "why": update.get("why"),
+            "risk": update.get("risk"),
+            "base": update.get("base"),
+            "notes": list(self.notes),
+            "usage": self.usage.to_json(),
+        }
+
+
+async def refine(
+    session: str,
+    *,
+    sessions: Path,
+    harness: Harness,
+    client: ModelClient,
+    secrecy: Secrecy,
+    redactor: Redactor,
+    keep_in: Path,
+) -> RefineOutcome:
+    """Propose what ``session`` teaches. Writes one proposal, or nothing.
+
+    :param session: id or unique beginning of one; "" for the newest run.
+    :param sessions: folder with one folder a session.
+    :param keep_in: folder for a reply that could not be used.
+    :raises UsageError: ``no_identity``, before the model is asked.
+    :raises NotFoundError: no such session.
+    :raises RefusedError: a secret in a cited event (exit 6).
+    :raises HarnessError: as :meth:`harnessctl.refine.propose.Refiner.refine`.
+    """
+    folder = choose_session(sessions, session)
+    harness.check_identity()
+    trajectory = read_trajectory(folder)
+    refiner = Refiner(
+        trajectory,
+        client=client,
+        harness=harness,
+        secrecy=secrecy,
+        redactor=redactor,
+        keep_in=keep_in,
+    )
+    refined = await refiner.refine()
+    proposed = refined.proposed
+    return RefineOutcome(
+        session=trajectory.session,
+        model=str(client.identity),
+        commit=proposed.commit if proposed else None,
+        record=proposed.record if proposed else None,
+        notes=refined.notes,
+        usage=refined.usage,
+    )
+
+
+def choose_session(sessions: Path, wanted: str) -> Path:
+    """Folder of the session whose id begins with ``wanted``, or of the newest run for "".
+
+    :raises NotFoundError: there is none.
+    :raises UsageError: several begin so.
+    """
+    found = sorted((path.parent for path in sessions.glob(f"*/{LOG_NAME}")), key=lambda path: path.name)
+    if not wanted:
+        newest = next((folder for folder in reversed(found) if not _is_child(folder)), None)
+        if newest is None:
+            raise NotFoundError(
+                "there is no session to learn from", id="no_session", hint="harnessctl run makes one"
+            )
+        return newest
+    matching = [folder for folder in found if folder.name.startswith(wanted.upper())]
+    if not matching:
+        raise NotFoundError(f"no session '{wanted}'", id="no_session", hint="see harnessctl sessions list")
+    if len(matching) > 1:
+        raise UsageError(
+            f"{len(matching)} sessions begin with '{wanted}'",
+            id="ambiguous_session",
+            hint="write more of the id",
+        )
+    return matching[0]
+
+
+def _is_child(folder: Path) -> bool:
+    """Whether another session started this one; what cannot be read is nobody's child."""
+    try:
+        with (folder / LOG_NAME).open("rb") as log:
+            return bool(json.loads(log.readline())["data"].get("parent"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False

@@ -1,0 +1,210 @@
+"""From a trajectory to a proposal: one model call, one repair, then a clear failure.
+
+The order is the guarantee: the reply is read, then cited events are searched for secrets, then
+evidence and edits are checked, and only what passed all of it reaches the writer. Nothing is
+written before, and what is kept of a failed reply is masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.event import EventType, event_text
+from harnessctl.domain.limits import Usage
+from harnessctl.domain.message import Message
+from harnessctl.domain.trajectory import Trajectory
+from harnessctl.domain.update import Risk
+from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
+from harnessctl.refine.edits import BuiltEdit, BuiltEdits, build_edits
+from harnessctl.refine.evidence import build_evidence, check_citations, citations, refuse_secrets
+from harnessctl.refine.kept import FailedAttempt, keep_replies
+from harnessctl.refine.ports import Draft, Harness, Proposed
+from harnessctl.refine.prompt import Material, build_request, prompt_tokens, reply_tokens
+from harnessctl.refine.redact import Redactor
+from harnessctl.refine.repeats import repeated
+from harnessctl.refine.reply import Problem, Reply, ReplyRejectedError, parse_reply
+from harnessctl.refine.risk import as_risk
+from harnessctl.refine.secrecy import Secrecy
+
+CONSUMER = "refine"
+#: Replies a model may give: the first, and one that mends it.
+ATTEMPTS = 2
+#: Characters of a failed reply that go back to the model, and of a summary in a commit's subject.
+SHOWN_REPLY = 6_000
+MAX_SUMMARY = 200
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What refining gave.
+
+    :ivar proposed: None when there was nothing to learn; ``notes`` may say why.
+    """
+
+    proposed: Proposed | None
+    risk: Risk
+    notes: tuple[str, ...]
+    usage: Usage
+
+
+class Refiner:
+    """One refinement of one trajectory. Holds what all steps share; nothing changes but ``usage``."""
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        *,
+        client: ModelClient,
+        harness: Harness,
+        secrecy: Secrecy,
+        redactor: Redactor,
+        keep_in: Path,
+    ) -> None:
+        self._trajectory = trajectory
+        self._client = client
+        self._harness = harness
+        self._secrecy = secrecy.learn(event_text(event) for event in trajectory.events)
+        self._redactor = redactor
+        self._keep_in = keep_in
+        self._usage = Usage()
+
+    async def refine(self) -> Refined:
+        """Ask, check, propose.
+
+        :raises RefusedError: a secret in a cited event or in the reply (exit 6).
+        :raises HarnessError: no usable reply after the repair (the reply is kept in a file, named
+            in the hint), no answer from the model, or the writer's own refusal.
+        """
+        if not any(event.type is EventType.REPLY for event in self._trajectory.events):
+            return self._nothing("the session holds no reply of a model")
+        snapshot = self._harness.snapshot()
+        past = tuple(self._harness.past())
+        material = Material(self._trajectory, snapshot, past, self._secrecy)
+        reply, built = await self._ask(material)
+        fresh, notes = [], [*built.notes, *self._trajectory.damage]
+        for edit in built.edits:
+            why = repeated(edit.edit, self._trajectory.session, past)
+            if why:
+                notes.append(f"{edit.edit.id}: {why}")
+            else:
+                fresh.append(edit)
+        if not fresh:
+            return self._nothing(*notes)
+        draft = self._draft(reply, fresh)
+        proposed = self._harness.propose([edit.edit for edit in fresh], draft, snapshot)
+        return Refined(proposed, draft.risk, tuple(notes), self._usage)
+
+    def _nothing(self, *notes: str) -> Refined:
+        return Refined(None, Risk(), notes, self._usage)
+
+    async def _ask(self, material: Material) -> tuple[Reply, BuiltEdits]:
+        identity = self._client.identity
+        messages = build_request(material, prompt_tokens(identity), self._client.count_tokens)
+        failed: list[FailedAttempt] = []
+        for place in range(ATTEMPTS):
+            answer = await self._call(messages, place, failed)
+            try:
+                reply = self._read(answer)
+                return reply, build_edits(reply, material.snapshot, verified=self._verified())
+            except ReplyRejectedError as error:
+                failed.append(self._failed(answer.content or "", error.problems))
+                messages = (*messages, *_repair(failed[-1]))
+        raise self._unusable(failed)
+
+    async def _call(
+        self, messages: tuple[Message, ...], place: int, failed: list[FailedAttempt]
+    ) -> ModelReply:
+        output = reply_tokens(self._client.identity)
+        request = ModelRequest(messages, tool=False, max_output=output, consumer=CONSUMER, place=place)
+        try:
+            answer = await self._client.complete(request)
+        except ProviderError as error:
+            self._usage += error.usage
+            where = self._keep(failed) if failed else ""
+            raise HarnessError(
+                f"the model gave no answer: {self._secrecy.mask(str(error))}",
+                id="provider_error",
+                hint=where or "try again later, or with another --model",
+            ) from None
+        self._usage += answer.usage
+        return answer
+
+    def _read(self, answer: ModelReply) -> Reply:
+        """The reply, its evidence checked.
+
+        :raises ReplyRejectedError: it may be mended.
+        :raises RefusedError: it must not go on.
+        """
+        reply = parse_reply(answer.content or "", cut=answer.finish == "length")
+        refuse_secrets(citations(reply), self._trajectory, self._secrecy)
+        for place, text in reply.texts():
+            self._secrecy.refuse(text, f"{place} of the refiner's reply")
+        problems = check_citations(reply, self._trajectory)
+        if problems:
+            raise ReplyRejectedError(problems)
+        return reply
+
+    def _verified(self) -> bool:
+        ends = [event for event in self._trajectory.events if event.type is EventType.END]
+        return bool(ends) and ends[-1].data.get("verified") is True
+
+    def _failed(self, reply: str, problems: tuple[Problem, ...]) -> FailedAttempt:
+        mask = self._secrecy.mask
+        return FailedAttempt(mask(reply), tuple(Problem(mask(p.path), mask(p.message)) for p in problems))
+
+    def _unusable(self, failed: list[FailedAttempt]) -> HarnessError:
+        problems = failed[-1].problems
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return HarnessError(
+            f"the refiner's reply could not be used, also not after one repair: {problems[0]}{more}",
+            id="bad_refiner_reply",
+            hint=self._keep(failed),
+        )
+
+    def _keep(self, failed: list[FailedAttempt]) -> str:
+        model = str(self._client.identity)
+        try:
+            path = keep_replies(self._keep_in, self._trajectory.session, model, failed)
+        except OSError as error:
+            return f"the reply could not be kept in {self._keep_in}: {error.strerror}"
+        return f"the reply is kept in {path}"
+
+    def _draft(self, reply: Reply, edits: list[BuiltEdit]) -> Draft:
+        cited = tuple(c for edit in edits for c in edit.source.evidence)
+        return Draft(
+            summary=_one_line(reply.summary) or ", ".join(str(edit.edit.id) for edit in edits),
+            why=_told(reply.rationale, [(e, e.source.reason) for e in edits]),
+            expected_outcome=_told("", [(e, e.source.expected_outcome) for e in edits]),
+            how_to_see=_told("", [(e, e.source.how_to_see) for e in edits]),
+            model=str(self._client.identity),
+            evidence=build_evidence(cited, self._trajectory, self._redactor),
+            risk=as_risk(rule for edit in edits for rule in edit.rules),
+        )
+
+
+def _repair(failed: FailedAttempt) -> tuple[Message, ...]:
+    problems = "\n".join(f"- {problem}" for problem in failed.problems[:20])
+    said = failed.reply[:SHOWN_REPLY] or "(an empty reply)"
+    return (
+        Message("assistant", said),
+        Message(
+            "user",
+            f"That reply cannot be used:\n{problems}\n"
+            "Answer once more with the whole JSON object, mended. Leave out edits that cannot be mended.",
+        ),
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_SUMMARY]
+
+
+def _told(first: str, parts: list[tuple[BuiltEdit, str]]) -> str:
+    """One text of what each edit says; with several edits each part names its entry."""
+    texts = [first.strip()]
+    for edit, text in parts:
+        if text.strip():
+            texts.append(f"{edit.edit.id}: {text.strip()}" if len(parts) > 1 else text.strip())
+    return "\n".join(dict.fromkeys(text for text in texts if text))

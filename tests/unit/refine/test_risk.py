@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from harnessctl.domain.update import EntryEdit, Risk
+from harnessctl.refine.risk import CODE, PROMPT, RISK_RULES, SKILL, TOOLS, as_risk, rules_of
+from tests.fakes.refining import entry
+
+HELPER = entry("subagents/reviewer", "---\ndescription: reviews\ntools: Read, Grep\n---\nReview.\n")
+FREE = entry("subagents/free", "---\ndescription: does all\n---\nGo.\n")
+
+
+def test_no_reason_is_low() -> None:
+    assert as_risk([]) == Risk("low", ())
+
+
+def test_the_highest_level_counts_and_reasons_are_sorted() -> None:
+    assert as_risk([CODE, SKILL, PROMPT, SKILL]) == Risk("high", ("HRN701", "HRN704", "HRN705"))
+    assert as_risk([PROMPT]).level == "review"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wider"),
+    [
+        (HELPER, ("Read",), False),
+        (HELPER, ("Grep", "Read"), False),
+        (HELPER, ("Read", "Bash"), True),
+        (HELPER, (), True),
+        (FREE, ("Read",), False),
+        (FREE, (), False),
+    ],
+)
+def test_wider_tools_are_a_high_risk(before: object, after: tuple[str, ...], wider: bool) -> None:
+    edit = EntryEdit(before.id, "update", before.files)  # type: ignore[attr-defined]
+    assert (TOOLS in rules_of(edit, before, after)) is wider  # type: ignore[arg-type]
+
+
+def test_ids_are_unique() -> None:
+    assert len({rule.id for rule in RISK_RULES}) == len(RISK_RULES)
