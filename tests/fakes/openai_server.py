@@ -21,7 +21,8 @@ class Say:
     """A reply: text, code for the ``ipython`` tool, or raw calls as (name, argument text).
 
     :ivar usage: (prompt, completion, cached) tokens; None sends no usage at all.
-    :ivar cut_after: close the connection after so many chunks, before the end of the stream.
+    :ivar cut_after: end the stream after so many chunks, as ``cut_how`` says: ``drop`` breaks the HTTP
+        body, ``end`` closes it in order but too early, ``error`` sends an error event (``cut_message``).
     :ivar delay_s: silence before the first byte; ``chunk_delay_s``: before every chunk.
     """
 
@@ -31,6 +32,8 @@ class Say:
     finish: str | None = None
     usage: tuple[int, int, int] | None = (100, 20, 0)
     cut_after: int | None = None
+    cut_how: str = "drop"
+    cut_message: str = "overloaded"
     delay_s: float = 0.0
     chunk_delay_s: float = 0.0
 
@@ -100,6 +103,7 @@ class FakeOpenAI:
         self._choose = answers if callable(answers) else _in_turn(list(answers))
         self._lock = threading.Lock()
         self.closing = threading.Event()
+        self.asked = threading.Event()  # set with the first request
         self.requests: list[Seen] = []
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.fake = self
@@ -129,6 +133,7 @@ class FakeOpenAI:
         """Record a request and choose its answer."""
         with self._lock:
             self.requests.append(seen)
+            self.asked.set()
             return self._choose(seen)
 
 
@@ -201,12 +206,19 @@ class _Handler(BaseHTTPRequestHandler):
         chunks = [f"data: {json.dumps(c)}\n\n" for c in stream_chunks(say, body)] + ["data: [DONE]\n\n"]
         for number, chunk in enumerate(chunks):
             if number == say.cut_after:
-                return  # without the last, empty HTTP chunk: the client sees a broken body
+                if say.cut_how == "drop":
+                    return  # without the last, empty HTTP chunk: the client sees a broken body
+                if say.cut_how == "error":
+                    self._chunk(f"data: {json.dumps({'error': {'message': say.cut_message}})}\n\n")
+                break
             closing.wait(say.chunk_delay_s)
-            data = chunk.encode()
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-            self.wfile.flush()
+            self._chunk(chunk)
         self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, text: str) -> None:
+        data = text.encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
 
     protocol_version = "HTTP/1.1"
 
