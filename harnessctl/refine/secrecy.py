@@ -13,8 +13,9 @@ from typing import Protocol
 
 from harnessctl.domain.errors import RefusedError
 
-#: Shorter values are masked where the scanner sees them, but not hunted for in other texts.
-SHORTEST_HUNTED = 8
+#: Values that are hunted for in other texts have this many characters, or half as many with digits
+#: among letters. Others ("postgres" as a password) are masked only where the scanner sees them.
+LONG = 16
 
 
 class Hit(Protocol):
@@ -95,7 +96,9 @@ class Secrecy:
 
 
 def _worth_hunting(value: str) -> bool:
-    return len(value.strip()) >= SHORTEST_HUNTED and not value.startswith("-----")
+    value = value.strip()
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return len(value) >= (LONG // 2 if mixed else LONG) and not value.startswith("-----")
 
 
 def _refusal(place: str, kind: str, line: int, digest: str) -> RefusedError:

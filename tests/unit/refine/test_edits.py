@@ -112,7 +112,9 @@ def test_the_listed_id_is_taken_for_a_name() -> None:
 
 
 def test_an_edit_that_changes_nothing_is_dropped_and_said() -> None:
-    value = edit(action="update", name="build", description="how to build", content="Use make.", status="verified")
+    value = edit(
+        action="update", name="build", description="how to build", content="Use make.", status="verified"
+    )
     built = build(value, entries=(AGENTS,), verified=True)
     assert built.edits == ()
     assert built.notes == ("memory/build: dropped, it would change nothing",)
@@ -153,7 +155,9 @@ def test_what_cannot_be_written_is_named(value: dict[str, Any], said: str) -> No
     assert said in found
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/x", "a//b", "./a", "SKILL.md", "skill.MD", "a\\b", ".git/x", "a\nb", ""])
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/x", "a//b", "./a", "SKILL.md", "skill.MD", "a\\b", ".git/x", "a\nb", ""]
+)
 def test_files_stay_in_the_skills_folder(path: str) -> None:
     (said,) = refused(edit(kind="skill", name="audit2", files={path: "x"}))
     assert "edits[0].files" in said

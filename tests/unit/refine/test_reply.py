@@ -48,7 +48,7 @@ def test_bare_event_numbers_are_citations() -> None:
     ids=["empty", "prose", "no edits", "broken", "two", "twice", "surrogate", "deep", "braces"],
 )
 def test_what_is_no_reply_is_said(text: str, said: str) -> None:
-    with pytest.raises(ReplyRejectedError, match="^reply: ") as caught:
+    with pytest.raises(ReplyRejectedError, match=r"^reply: ") as caught:
         parse_reply(text)
     assert said in str(caught.value)
 

@@ -54,3 +54,13 @@ def test_an_allowed_value_is_no_secret() -> None:
 
 def test_values_do_not_show_in_repr() -> None:
     assert TOKEN not in repr(Secrecy(scan_tokens).learn([TOKEN]))
+
+
+def test_a_word_that_is_somewhere_a_password_is_not_hunted_for() -> None:
+    def scan(data: str, *, allow: frozenset[str]) -> tuple[PatternHit, ...]:
+        at = data.find("PASS=") + 5
+        return (PatternHit("password", 1, at, at + 8, "sha256:x"),) if at > 4 else ()
+
+    secrecy = Secrecy(scan).learn(["PASS=postgres"])
+    assert secrecy.mask("PASS=postgres") == "PASS=[secret: password]"
+    assert secrecy.mask("the postgres server") == "the postgres server"
