@@ -21,7 +21,7 @@ Listing = Mapping[str, tuple[int, str]]
 
 
 def entry_of(path: str) -> EntryId | None:
-    """The entry that the file ``path`` (below ``.harness/``) belongs to; None for records, policy, strangers."""
+    """The entry that ``path`` (below ``.harness/``) belongs to; None for records, policy and strangers."""
     head, _, rest = path.partition("/")
     kind = Kind.of_directory(head)
     if kind is None or not rest:
@@ -76,7 +76,7 @@ class Content:
         return files_digest(self.hashes())
 
     def hashes(self) -> Iterator[tuple[str, int, str]]:
-        """(path, mode, SHA-256 of the content) of every entry file; a gitlink has no content, its id stands in."""
+        """(path, mode, SHA-256 of the content) of every entry file; of a gitlink, SHA-256 of its id."""
         for found in self.entry_files:
             data = found.oid.encode() if found.mode == GITLINK else self.repository.blob(found.oid)
             yield found.path, found.mode, sha256_hex(data)

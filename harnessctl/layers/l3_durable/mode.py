@@ -115,7 +115,7 @@ def find_place(repository: Repository, environment: Environment) -> Place:
 
 
 def default_branch(repository: Repository) -> str:
-    """The branch that the project lands on: the remote's HEAD, else main or master, else the checked-out one."""
+    """Where the project lands: the remote's HEAD, else main or master, else the checked-out branch."""
     pointed = repository.refs.symbolic("refs/remotes/origin/HEAD")
     if pointed:
         return pointed.removeprefix("refs/remotes/origin/")

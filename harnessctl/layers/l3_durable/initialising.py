@@ -1,0 +1,144 @@
+"""Making a harness: an orphan branch, or ``.harness/`` beside the code.
+
+Everything that could stand in the way is looked at first; where something does, no ref is made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.domain.ids import HARNESS_DIR
+from harnessctl.domain.pin import Mode
+from harnessctl.layers.l3_durable import identity
+from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.lock import write_atomically
+from harnessctl.layers.l3_durable.mode import BRANCH_KEY, HEADS, MODE_KEY, Place, default_branch
+from harnessctl.layers.l3_durable.writer import Change, Writer, refuse_occupied
+
+STARTER = """\
+# Policy of this harness. Only people change this file.
+schema = 1
+
+# [run]
+# model = "provider/name"
+# python = ".venv/bin/python"
+
+# [budgets]
+# turns = 50
+# tokens = 200000
+
+# [[gates]]
+# name = "tests"
+# command = "pytest -q"
+# inputs = ["tests/**"]
+# timeout_s = 600
+
+# [review]
+# require_shared = false
+
+# [prompt]
+# tokens = 2000
+
+# [secrets]
+# allow = []
+"""
+
+
+def init_branch(writer: Writer) -> str:
+    """Create the orphan branch with a starter policy; the commit.
+
+    :raises UsageError: ``no_identity``.
+    :raises HarnessError: ``already_initialised``, ``name_taken``, ``mixed_modes``, ``branch_in_use``.
+    """
+    place = writer.place
+    author = identity.author(place.repository, place.environment)
+    committer = identity.committer(place.repository, place.environment)
+    _refuse_branch(place)
+    files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
+    commit = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
+    try:
+        writer.move(place.ref, None, commit, "init")
+    except LostRaceError as error:
+        raise HarnessError(f"branch '{place.branch}' appeared meanwhile: {error}", id="name_taken") from error
+    place.repository.set_config(BRANCH_KEY, place.branch)
+    place.repository.set_config(MODE_KEY, Mode.BRANCH.value)
+    return commit
+
+
+def _refuse_branch(place: Place) -> None:
+    _refuse_initialised(place)
+    repository = place.repository
+    tip = repository.refs.read(place.ref)
+    if tip is not None:
+        if Content(repository, tip).folder is not None:
+            raise _already(place)
+        raise _taken(f"a branch '{place.branch}' exists and holds no {HARNESS_DIR}/")
+    if repository.refs.read(f"refs/tags/{place.branch}") is not None:
+        raise _taken(f"a tag '{place.branch}' exists, and git would call the name ambiguous")
+    below = repository.refs.list(f"{place.ref}/")
+    if below:
+        raise _taken(f"{next(iter(below))} exists, so git cannot make {place.ref}")
+    for above in _parents(place.ref):
+        if repository.refs.read(above) is not None:
+            raise _taken(f"{above} exists, so git cannot make {place.ref}")
+    refuse_occupied(place)
+
+
+def _parents(ref: str) -> list[str]:
+    parts = ref.removeprefix(HEADS).split("/")
+    return [HEADS + "/".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def _refuse_initialised(place: Place) -> None:
+    if place.mode is Mode.IN_TREE and place.repository.config(MODE_KEY) is None:
+        raise HarnessError(
+            f"HEAD holds {HARNESS_DIR}/, so this project keeps its harness in-tree; both at once is refused",
+            id="mixed_modes",
+            hint="harnessctl init --in-tree",
+        )
+    if place.mode is not None:
+        raise _already(place)
+
+
+def init_in_tree(place: Place) -> tuple[Path, ...]:
+    """Write ``.harness/`` into the work tree; the files written, which the user commits.
+
+    :raises HarnessError: ``already_initialised``, ``mixed_modes``.
+    :raises NotFoundError: ``no_work_tree``.
+    """
+    root = place.repository.root
+    if root is None:
+        raise NotFoundError("a bare repository has no work tree", id="no_work_tree")
+    if place.mode is Mode.BRANCH:
+        raise HarnessError(
+            f"branch '{place.branch}' holds this project's harness; both at once is refused", id="mixed_modes"
+        )
+    if place.repository.config(MODE_KEY) is not None:
+        raise _already(place)
+    policy = root / HARNESS_DIR / POLICY
+    written: tuple[Path, ...] = ()
+    if not policy.exists():
+        policy.parent.mkdir(exist_ok=True)
+        write_atomically(policy, STARTER.encode())
+        written = (policy,)
+    place.repository.set_config(MODE_KEY, Mode.IN_TREE.value)
+    place.repository.set_config(BRANCH_KEY, default_branch(place.repository))
+    return written
+
+
+def _already(place: Place) -> HarnessError:
+    where = f"on branch '{place.branch}'" if place.mode is not Mode.IN_TREE else "in-tree"
+    return HarnessError(
+        f"this repository has a harness already, {where}", id="already_initialised", hint="harnessctl status"
+    )
+
+
+def _taken(why: str) -> HarnessError:
+    return HarnessError(
+        f"{why}; no ref was made",
+        id="name_taken",
+        hint="choose another name: git config harness.branch NAME, then harnessctl init",
+    )

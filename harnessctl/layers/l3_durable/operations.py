@@ -1,0 +1,53 @@
+"""The host's own log of the refs and locks it moved, so that the fence can tell its moves from others'.
+
+Kept outside the repository. The same user can forge it; that is said in the documents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = "operations.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``what`` is a full ref name, with commits, or ``harness.lock``, with digests of its bytes."""
+
+    what: str
+    old: str | None
+    new: str | None
+
+
+class Operations:
+    """Appends to and reads one repository's log."""
+
+    def __init__(self, state_dir: Path | None) -> None:
+        self._path = state_dir / FILE if state_dir else None
+
+    def moved(self, what: str, old: str | None, new: str | None) -> None:
+        """Append one move, in one write."""
+        if self._path is None:
+            return
+        record = {"t": time.time(), "pid": os.getpid(), "what": what, "old": old, "new": new}
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, (json.dumps(record, sort_keys=True) + "\n").encode())
+        finally:
+            os.close(handle)
+
+    def read(self) -> Iterator[Operation]:
+        """Moves in order; a line that cannot be read is no move we know of."""
+        if self._path is None or not self._path.exists():
+            return
+        for line in self._path.read_bytes().splitlines():
+            try:
+                data = json.loads(line)
+                yield Operation(str(data["what"]), data["old"], data["new"])
+            except (ValueError, KeyError, TypeError):
+                continue

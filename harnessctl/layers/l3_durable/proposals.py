@@ -1,0 +1,295 @@
+"""Proposals: updates that wait for review under ``refs/harness/proposals/<id>``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from harnessctl.domain.entry import EntryFile, Origin, Owner
+from harnessctl.domain.errors import ConflictError, NotFoundError, RefusedError, UsageError
+from harnessctl.domain.ids import EntryId, new_ulid, record_path
+from harnessctl.domain.update import (
+    Actor,
+    EntryChange,
+    EntryEdit,
+    Evidence,
+    Record,
+    RecordType,
+    Risk,
+    UpdateState,
+    Verdict,
+)
+from harnessctl.layers.l3_durable import identity
+from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
+from harnessctl.layers.l3_durable.decisions import land
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.git.repository import Person
+from harnessctl.layers.l3_durable.merge import Merged, changed_entries, merge
+from harnessctl.layers.l3_durable.message import commit_message
+from harnessctl.layers.l3_durable.mode import Place
+from harnessctl.layers.l3_durable.names import PROPOSALS
+from harnessctl.layers.l3_durable.ownership import agent_edit, owner_of
+from harnessctl.layers.l3_durable.records import find_record
+from harnessctl.layers.l3_durable.revisions import one_of
+from harnessctl.layers.l3_durable.updates import conflicts
+from harnessctl.layers.l3_durable.writer import Change, Edits, Moved, Writer
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the proposer says about an update; the rest of its record the writer finds out.
+
+    :ivar may_verify: a gate passed in the run the evidence comes from, so ``verified`` may be claimed.
+    """
+
+    summary: str
+    why: str = ""
+    expected_outcome: str = ""
+    how_to_see: str = ""
+    model: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    origin: Origin = Origin.AGENT
+    risk: Risk = field(default_factory=Risk)
+    may_verify: bool = False
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """An update that waits for review.
+
+    :ivar base: the commit it was made on.
+    :ivar conflicts: entries that changed on the branch too since then; not empty in state conflict.
+    """
+
+    id: str
+    commit: str
+    base: str
+    record: Record
+    author: Person
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> UpdateState:
+        """``open`` or ``conflict``."""
+        return UpdateState.CONFLICT if self.conflicts else UpdateState.OPEN
+
+    def to_json(self) -> dict[str, object]:
+        """The proposal as it appears in ``--json`` lists (CONTRACT 10)."""
+        return {
+            "id": self.id,
+            "commit": self.commit,
+            "entries": [c.id for c in self.record.entries],
+            "summary": self.record.summary,
+            "why": self.record.why,
+            "risk": {"level": self.record.risk.level, "reasons": list(self.record.risk.reasons)},
+            "state": self.state.value,
+            "conflicts": list(self.conflicts),
+            "base": self.base,
+        }
+
+
+def changes_of(before: Content | None, edits: Sequence[EntryEdit]) -> tuple[EntryChange, ...]:
+    """The record's view of edits: digests before and after; edits that change nothing are left out."""
+    found = []
+    for edit in edits:
+        old = entry_digest(before.entry(edit.id)) if before else None
+        new = entry_digest(edit.files)
+        if old != new:
+            action = "create" if old is None else "delete" if new is None else "update"
+            found.append(EntryChange(str(edit.id), action, old, new))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def file_edits(before: Content | None, edits: Sequence[EntryEdit]) -> dict[str, EntryFile | None]:
+    """Files to write and remove so that each entry is exactly what its edit says."""
+    found: dict[str, EntryFile | None] = {}
+    for edit in edits:
+        old = before.listing(edit.id) if before else {}
+        found |= dict.fromkeys(old)
+        found |= {f.path: f for f in edit.files}
+    return found
+
+
+def record_file(record: Record) -> EntryFile:
+    """The record as a file below ``.harness/``."""
+    return EntryFile(record_path(record.id), 0o100644, record.to_bytes())
+
+
+def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str) -> Proposal:
+    """Write ``edits`` of an agent as one commit on ``base``, and a ref to it.
+
+    :raises RefusedError: ``not_owner``, ``claims_verified``, ``secret_found``; nothing was written.
+    :raises UsageError: ``no_identity``, ``nothing_changed``.
+    :raises HarnessError: ``invalid_entry``.
+    """
+    place = writer.place
+    author = identity.agent(place.repository)
+    committer = identity.committer(place.repository, place.environment)
+    content = Content(place.repository, base)
+    owned = [agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits]
+    record = _record(content, owned, draft, author.name)
+    files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
+    commit = writer.build(base, Change(files, commit_message(record), author, committer))
+    writer.move(PROPOSALS + record.id, None, commit, "propose")
+    return Proposal(record.id, commit, base, record, author)
+
+
+def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: str) -> Record:
+    changes = changes_of(content, edits)
+    if not changes:
+        raise UsageError("the edits leave every entry as it is", id="nothing_changed")
+    return Record(
+        type=RecordType.UPDATE,
+        id=new_ulid(),
+        actor=Actor("agent", name),
+        base=content.commit,
+        summary=draft.summary,
+        why=draft.why,
+        expected_outcome=draft.expected_outcome,
+        how_to_see=draft.how_to_see,
+        model=draft.model,
+        entries=changes,
+        evidence=draft.evidence,
+        origin=draft.origin,
+        risk=draft.risk,
+    )
+
+
+def list_proposals(place: Place) -> tuple[Proposal, ...]:
+    """Open proposals, oldest first; a ref whose record is landed is a left-over and is not one."""
+    landed = {u for tip in place.landed_tips() for u in Content(place.repository, tip).records()}
+    found = []
+    for name, oid in place.repository.refs.list(PROPOSALS).items():
+        update = name.removeprefix(PROPOSALS)
+        if update not in landed:
+            proposal = _read(place, update, oid)
+            if proposal is not None:
+                found.append(proposal)
+    return tuple(found)
+
+
+def find_proposal(place: Place, prefix: str) -> Proposal:
+    """The open proposal whose id starts with ``prefix``.
+
+    :raises NotFoundError: ``no_proposal``.
+    :raises UsageError: ``ambiguous_revision``.
+    """
+    everything = {p.id: p for p in list_proposals(place)}
+    wanted = prefix.strip().upper()
+    update = one_of(prefix, (u for u in everything if wanted and u.startswith(wanted)))
+    if update is None:
+        raise NotFoundError(
+            f"there is no open proposal '{prefix}'", id="no_proposal", hint="harnessctl review list"
+        )
+    return everything[update]
+
+
+def _read(place: Place, update: str, oid: str) -> Proposal | None:
+    record = find_record(Content(place.repository, oid), update)
+    commit = place.repository.commit(oid)
+    if record is None or not commit.parents:
+        return None
+    return Proposal(update, oid, commit.parents[0], record, commit.author, conflicts(place, oid))
+
+
+def accept(writer: Writer, proposal: Proposal) -> Moved:
+    """Land ``proposal`` as a new commit on the tip; author as proposed, committer who accepts.
+
+    :raises ConflictError: ``conflict``: the proposal stays as it is.
+    :raises RefusedError: ``not_owner``, ``bad_proposal``: made past the proposal door.
+    """
+    place = writer.place
+    committer = identity.committer(place.repository, place.environment)
+    base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
+
+    def plan(tip: Content) -> Change:
+        if proposal.id in tip.records():
+            raise ConflictError(f"{proposal.id} is landed already", id="already_landed")
+        merged = merge(base, theirs, tip)
+        _refuse_conflict(proposal, merged)
+        _refuse_forged(proposal, base, theirs, tip, merged)
+        files = {path: _file(theirs, path, item) for path, item in merged.edits.items()}
+        return Change(files, commit_message(proposal.record, committer), proposal.author, committer)
+
+    moved = land(writer, plan)
+    remove(writer, proposal)
+    return moved
+
+
+def _file(content: Content, path: str, item: tuple[int, str] | None) -> EntryFile | None:
+    return EntryFile(path, item[0], content.repository.blob(item[1])) if item else None
+
+
+def _refuse_conflict(proposal: Proposal, merged: Merged) -> None:
+    if merged.conflicts:
+        raise ConflictError(
+            f"{', '.join(merged.conflicts)} changed on the branch since the base of {proposal.id}",
+            id="conflict",
+            hint="the proposal stays open: compare with review show, then reject it or have it proposed anew",
+        )
+
+
+def _refuse_forged(proposal: Proposal, base: Content, theirs: Content, tip: Content, merged: Merged) -> None:
+    """A ref can be made with git alone: what the door would refuse is refused at landing too."""
+    record = proposal.record
+    if merged.strangers:
+        raise _bad(proposal, f"it changes {merged.strangers[0]}, which only people change")
+    records = [p for p in merged.edits if entry_of(p) is None]
+    if records != [record_path(proposal.id)] or record.type is not RecordType.UPDATE:
+        raise _bad(proposal, "it brings other records than its own, or none")
+    entries = changed_entries(base, theirs)[0]
+    told = {c.id: (c.before, c.after) for c in record.entries}
+    real = {str(e): (entry_digest(base.entry(e)), entry_digest(theirs.entry(e))) for e in entries}
+    if told != real:
+        raise _bad(proposal, "its record does not tell what it changes")
+    for entry in entries:
+        if Owner.HUMAN in (owner_of(tip, entry), owner_of(theirs, entry)):
+            raise RefusedError(
+                f"{entry} is owned by a human; no agent's proposal may {_action(record, entry)} it",
+                id="not_owner",
+                hint="reject the proposal",
+            )
+
+
+def _action(record: Record, entry: EntryId) -> str:
+    return next((c.action for c in record.entries if c.id == str(entry)), "change")
+
+
+def _bad(proposal: Proposal, why: str) -> RefusedError:
+    return RefusedError(
+        f"proposal {proposal.id} was not made by harnessctl: {why}", id="bad_proposal", hint="reject it"
+    )
+
+
+def decision(writer: Writer, proposal: Proposal, why: str) -> tuple[Record, Change]:
+    """The record that rejects ``proposal``, and the commit that would land it.
+
+    It keeps what was proposed as digests, and on which events, so that the same is not proposed
+    again without new evidence once the proposal's own commit is gone.
+    """
+    place = writer.place
+    person = identity.committer(place.repository, place.environment)
+    record = Record(
+        type=RecordType.DECISION,
+        id=new_ulid(),
+        actor=Actor("human", person.name),
+        base=place.landing_tip(),
+        summary=f"reject {proposal.id}: {proposal.record.summary}",
+        why=why,
+        entries=proposal.record.entries,
+        evidence=tuple(replace(e, quotes=(), excerpt=()) for e in proposal.record.evidence),
+        of=proposal.id,
+        verdict=Verdict.REJECTED,
+    )
+    files: Edits = {record_path(record.id): record_file(record)}
+    author = identity.author(place.repository, place.environment)
+    return record, Change(files, commit_message(record), author, person)
+
+
+def remove(writer: Writer, proposal: Proposal) -> None:
+    """Take away a decided proposal's ref, unless somebody put another commit there meanwhile."""
+    try:
+        writer.move(PROPOSALS + proposal.id, proposal.commit, None, "decided")
+    except LostRaceError:
+        return
+    writer.reached("cleaned")

@@ -1,0 +1,345 @@
+"""The store: one repository's harness behind one object.
+
+Reading is free of side effects. Every verb that moves something goes through the writer's
+transaction, refuses agents where CONTRACT 6 says so, and checks the identity before other work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from harnessctl.config import Environment, parse_toml
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.ids import record_path
+from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
+from harnessctl.domain.snapshot import Snapshot
+from harnessctl.domain.update import EntryEdit, Record
+from harnessctl.layers.l3_durable import adding, decisions, identity, initialising, pinning, rollback
+from harnessctl.layers.l3_durable import proposals as proposing
+from harnessctl.layers.l3_durable.actor import refuse_agents
+from harnessctl.layers.l3_durable.adding import Addition
+from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.fence import HarnessFence, lock_digest
+from harnessctl.layers.l3_durable.git.history import reaches
+from harnessctl.layers.l3_durable.git.occupied import occupants
+from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
+from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.lock import LOCK_NAME, read_lock, render_lock, write_atomically
+from harnessctl.layers.l3_durable.mode import Place, find_place, not_initialised
+from harnessctl.layers.l3_durable.operations import Operations
+from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.revisions import resolve
+from harnessctl.layers.l3_durable.snapshot import read_snapshot
+from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
+from harnessctl.layers.l3_durable.updates import Update, list_updates
+from harnessctl.layers.l3_durable.validation import Checks
+from harnessctl.layers.l3_durable.writer import Change, Writer
+
+
+class HarnessStore:
+    """One repository's harness.
+
+    :param allow: digests of harmless secrets from the user's own settings; the landed policy adds its.
+    """
+
+    def __init__(self, place: Place, allow: Iterable[str] = ()) -> None:
+        self.place = place
+        self._allow = frozenset(allow)
+
+    # -- where ---------------------------------------------------------------------------------
+
+    @property
+    def repository(self) -> Repository:
+        """The open repository."""
+        return self.place.repository
+
+    @property
+    def root(self) -> Path:
+        """Root of the work tree; of a bare repository, its git directory."""
+        return self.repository.root or self.repository.git_dir
+
+    @property
+    def git_dir(self) -> Path:
+        """This work tree's git directory."""
+        return self.repository.git_dir
+
+    @property
+    def common_dir(self) -> Path:
+        """The git directory that all work trees share."""
+        return self.repository.common_dir
+
+    @property
+    def mode(self) -> Mode | None:
+        """None when there is no harness yet."""
+        return self.place.mode
+
+    @property
+    def branch(self) -> str:
+        """Short name of the branch with landed state."""
+        return self.place.branch
+
+    @cached_property
+    def repository_id(self) -> str:
+        """Id of the repository; made and written into its configuration at the first use."""
+        return ensure_repository_id(self.repository)
+
+    @cached_property
+    def state_dir(self) -> Path:
+        """``$XDG_STATE_HOME/harnessctl/<repository id>``, 0700, made at the first use."""
+        return ensure_state_dir(self.place.environment.state_home, self.repository_id)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def resolve(self, rev: str) -> str:
+        """Full commit id of a REV; errors as :func:`revisions.resolve`."""
+        return resolve(self.place, rev)
+
+    @property
+    def lock(self) -> Lock | None:
+        """``harness.lock`` of this work tree; errors as :func:`lock.parse_lock`."""
+        return read_lock(self.place.lock_path) if self.place.lock_path else None
+
+    def pin(self, at: str | None = None, *, allow_revoked: bool = False) -> Pin:
+        """What a run started now would read; errors as :func:`pinning.resolve_pin`."""
+        return pinning.resolve_pin(self.place, at, allow_revoked=allow_revoked)
+
+    def snapshot(self, rev: str | None = None) -> Snapshot:
+        """Entries at ``rev``, by default at the pin; empty where there is no harness."""
+        commit = self.pin(allow_revoked=True).commit if rev is None else self.resolve(rev)
+        return self.snapshot_at(commit)
+
+    def snapshot_at(self, commit: str) -> Snapshot:
+        """Entries at a full commit id; "" gives the empty snapshot."""
+        return read_snapshot(self.content(commit), self.checks) if commit else Snapshot()
+
+    def landed_snapshot(self) -> Snapshot:
+        """Entries at the landed tip, empty where nothing has landed."""
+        return self.snapshot_at(next(iter(self.place.landed_tips()), ""))
+
+    def content(self, commit: str) -> Content:
+        """Raw files at a full commit id."""
+        return Content(self.repository, commit)
+
+    def updates(self) -> tuple[Update, ...]:
+        """Every update with its state: open proposals first, then newest first."""
+        return list_updates(self.place)
+
+    def proposals(self) -> tuple[Proposal, ...]:
+        """Open proposals, oldest first."""
+        return proposing.list_proposals(self.place)
+
+    def proposal(self, prefix: str) -> Proposal:
+        """The one open proposal whose id starts with ``prefix``."""
+        return proposing.find_proposal(self.place, prefix)
+
+    def patch(self, before: str, after: str, *, records: bool = False) -> tuple[FilePatch, ...]:
+        """What changes between two full commit ids ("": nothing there), with paths below the root.
+
+        :param records: whether record files are part of it.
+        """
+        one, other = (self.content(c) if c else None for c in (before, after))
+        paths = self.repository.changed(one.folder if one else None, other.folder if other else None)
+        wanted = [p for p in paths if records or not p.startswith("updates/")]
+        return patch_files(_files(one, wanted), _files(other, wanted))
+
+    @property
+    def fence(self) -> HarnessFence:
+        """Sees moves of refs and lock during a run."""
+        return HarnessFence(self.place, self.operations)
+
+    def pushed(self, commit: str) -> bool | None:
+        """Whether ``commit`` is on the remote as far as this clone knows; None without a remote."""
+        if not self.place.remote:
+            return None
+        tip = self.place.remote_tip()
+        return tip is not None and reaches(self.repository, (tip,), commit)
+
+    def in_use(self) -> tuple[str, ...]:
+        """Work trees that have the harness branch checked out or half rebased, in words."""
+        return occupants(self.repository, self.place.ref)
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def check_identity(self) -> None:
+        """:raises UsageError: ``no_identity``: a commit could not say who made it."""
+        identity.author(self.repository, self.place.environment)
+        identity.committer(self.repository, self.place.environment)
+
+    @cached_property
+    def operations(self) -> Operations:
+        """The host's log of its own moves."""
+        return Operations(self.state_dir)
+
+    @cached_property
+    def checks(self) -> Checks:
+        """The load rules and the secrets scan, with what is allowed at the landed tip."""
+        return Checks(None, self._allow | _allowed(self.place))
+
+    @cached_property
+    def writer(self) -> Writer:
+        """The transaction."""
+        return Writer(self.place, self.checks, self.operations)
+
+    def initialise(self, *, in_tree: bool = False, unpinned: bool = False) -> Landed:
+        """Make a harness; errors as :mod:`initialising`. Branch mode writes a lock unless ``unpinned``."""
+        self._person("init")
+        if in_tree:
+            written = initialising.init_in_tree(self.place)
+            return Landed(None, "", written=written)
+        commit = initialising.init_branch(self.writer)
+        self._find_place()
+        lock = None if unpinned or self.place.lock_path is None else self._write_lock(commit)
+        return self._landed(None, commit, lock)
+
+    def add(self, wanted: Addition) -> Landed:
+        """Land a person's edit, or write it into the work tree in in-tree mode."""
+        self._person("add")
+        if self.mode is Mode.IN_TREE:
+            return self._add_in_tree(wanted)
+        made: list[Record] = []
+
+        def plan(tip: Content) -> Change:
+            record, change = adding.add_change(self.place, tip, wanted)
+            made[:] = [record]
+            return change
+
+        moved = decisions.land(self.writer, plan)
+        return self._landed(made[0], moved.new)
+
+    def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: str = "") -> Proposal:
+        """Write an agent's update as a proposal on ``base`` (a full commit id; "": the tip)."""
+        self.check_identity()
+        if self.mode is None:
+            raise not_initialised()
+        return proposing.propose(self.writer, edits, draft, base or self.place.tip() or "")
+
+    def accept(self, prefix: str, *, pin: bool = False) -> Landed:
+        """Land the proposal whose id starts with ``prefix``; with ``pin`` move the lock to it."""
+        self._person("review accept")
+        proposal = self.proposal(prefix)
+        moved = proposing.accept(self.writer, proposal)
+        return self._landed(proposal.record, moved.new, self._move_lock(moved.new) if pin else None)
+
+    def reject(self, prefix: str, why: str = "") -> Landed:
+        """Decide against a proposal; the decision is a record on the branch."""
+        self._person("review reject")
+        proposal = self.proposal(prefix)
+        record, change = proposing.decision(self.writer, proposal, why)
+        if self.mode is Mode.IN_TREE and self.in_use():
+            commit = decisions.park(self.writer, record, change)
+        else:
+            commit = decisions.land(self.writer, lambda _: change).new
+        proposing.remove(self.writer, proposal)
+        return self._landed(record, commit)
+
+    def rollback(self, rev: str, include: Sequence[str] = ()) -> tuple[Landed, rollback.Plan]:
+        """Bring agent-owned entries back to ``rev`` and move the lock, if there is one."""
+        self._person("rollback")
+        target = self.resolve(rev)
+        made: list[rollback.Plan] = []
+
+        def plan(tip: Content) -> Change:
+            made[:] = [rollback.plan_rollback(self.place, target, rev, tip, include)]
+            return made[0].change
+
+        moved = decisions.land(self.writer, plan)
+        lock = self._move_lock(moved.new)
+        return self._landed(made[0].record, moved.new, lock), made[0]
+
+    def move_pin(self, rev: str | None = None, *, resolve_conflict: bool = False) -> Lock:
+        """Write the lock: at ``rev``, by default the landed tip, or by settling its merge conflict."""
+        self._person("pin")
+        if self.mode is None:
+            raise not_initialised()
+        if resolve_conflict:
+            commit = pinning.resolve_conflict(self.place).commit
+        else:
+            commit = self.resolve(rev) if rev else self.place.landing_tip()
+        if not reaches(self.repository, self.place.landed_tips(), commit):
+            raise HarnessError(f"{commit[:12]} is not landed, so it cannot be pinned", id="pin_not_landed")
+        return self._write_lock(commit)
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    def _person(self, verb: str) -> None:
+        refuse_agents(self.place.environment, verb)
+
+    def _find_place(self) -> None:
+        self.place = find_place(self.repository, self.place.environment)
+        for name in ("writer", "checks"):
+            self.__dict__.pop(name, None)
+
+    def _add_in_tree(self, wanted: Addition) -> Landed:
+        self.check_identity()
+        root = self.repository.root
+        if root is None:
+            raise UsageError("a bare repository has no work tree to write to", id="no_work_tree")
+        head = self.repository.head_commit
+        before = self.content(head) if head else None
+        edit = adding.add_edit(before, wanted)
+        record = adding.add_record(self.place, before, edit, wanted)
+        files = proposing.file_edits(before, (edit,))
+        files |= {record_path(record.id): proposing.record_file(record)}
+        self.checks.refuse_secrets(files, record.summary)
+        self.checks.refuse_broken(before, files)
+        return Landed(record, "", written=adding.write_files(root, files))
+
+    def _move_lock(self, commit: str) -> Lock | None:
+        """Move an existing lock; where runs are unpinned they stay so."""
+        path = self.place.lock_path
+        return self._write_lock(commit) if path is not None and path.exists() else None
+
+    def _write_lock(self, commit: str) -> Lock:
+        path = self.place.lock_path
+        if path is None:
+            raise UsageError("a bare repository has no work tree to pin", id="no_work_tree")
+        lock = pinning.lock_for(self.place, commit)
+        old = lock_digest(path.read_bytes()) if path.exists() else None
+        data = render_lock(lock)
+        write_atomically(path, data)
+        self.operations.moved(LOCK_NAME, old, lock_digest(data))
+        return lock
+
+    def _landed(self, record: Record | None, commit: str, lock: Lock | None = None) -> Landed:
+        unread, pinned = 0, False
+        with suppress(HarnessError):
+            pin = self.pin(allow_revoked=True)
+            pinned = pin.source is PinSource.LOCK
+            unread = pinning.unread_updates(self.place, pin)
+        return Landed(record, commit, lock, self.pushed(commit), pinned, unread)
+
+
+def open_store(
+    start: Path, environment: Environment, *, allow: Iterable[str] = (), from_env: bool = False
+) -> HarnessStore:
+    """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`.
+
+    :param from_env: only inside a git hook: honour the ``GIT_*`` variables git handed to it.
+    """
+    return HarnessStore(find_place(Repository.open(start, from_env=from_env), environment), allow)
+
+
+def _allowed(place: Place) -> frozenset[str]:
+    """``[secrets] allow`` of the landed policy; a broken policy allows nothing."""
+    tip = next(iter(place.landed_tips()), None)
+    data = Content(place.repository, tip).read(POLICY) if tip else None
+    try:
+        found = parse_toml(data or b"", POLICY).get("secrets", {}).get("allow", [])
+    except (HarnessError, AttributeError):
+        return frozenset()
+    return frozenset(v for v in found if isinstance(v, str)) if isinstance(found, list) else frozenset()
+
+
+def _files(content: Content | None, paths: Iterable[str]) -> Files:
+    found: dict[str, tuple[int, bytes]] = {}
+    if content is None or content.folder is None:
+        return found
+    for path in paths:
+        item = content.repository.entry(content.folder, path)
+        if item is not None:
+            found[f".harness/{path}"] = (item.mode, content.repository.blob(item.oid))
+    return found
