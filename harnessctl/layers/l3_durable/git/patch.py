@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import pygit2
 
@@ -20,7 +21,7 @@ class FilePatch:
     """The change of one file; ``status`` is "A", "M" or "D"; lines are counted as git does."""
 
     path: str
-    status: str
+    status: Literal["A", "M", "D"]
     added: int
     removed: int
     binary: bool
@@ -43,7 +44,7 @@ def _patch(path: str, old: tuple[int, bytes] | None, new: tuple[int, bytes] | No
         old[1] if old else None, new[1] if new else None, old_as_path=shown, new_as_path=shown
     )
     _, added, removed = made.line_stats
-    status = "A" if old is None else "D" if new is None else "M"
+    status: Literal["A", "M", "D"] = "A" if old is None else "D" if new is None else "M"
     data = _with_modes(made.data, shown, old[0] if old else None, new[0] if new else None)
     return FilePatch(path, status, added, removed, bool(made.delta.is_binary), data)
 

@@ -1,0 +1,187 @@
+"""The user's files as a run finds and leaves them: hashed, compared and shown as a patch.
+
+Raw bytes are read straight from disk: no filter, hook or monitor runs, and neither index, refs nor
+the object database of the repository are written. Contents that the object database does not hold
+already are kept in a folder of ours, so that the state before a run can still be shown after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pygit2
+
+from harnessctl.domain.canonical import canonical_json, sha256_hex
+from harnessctl.domain.change import FileChange
+from harnessctl.domain.errors import NotFoundError
+from harnessctl.layers.l3_durable.git.cli import run_git
+from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
+from harnessctl.layers.l3_durable.git.repository import Repository
+
+#: Bytes of a file whose content is kept for patches; larger ones are compared by digest and shown as such.
+MAX_KEPT = 1024 * 1024
+#: A file changed less than this many nanoseconds before it was read is read again the next time: its
+#: time stamp could not tell a second change (Linux stamps files in steps of up to 10 ms).
+RACY = 100_000_000
+
+LINK = 0o120000
+GITLINK = 0o160000
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One file as it was read; ``stamp`` is (inode, size, mtime, ctime), or None when not to be trusted."""
+
+    stamp: tuple[int, int, int, int] | None
+    mode: int
+    digest: str
+    oid: str
+
+
+class GitWorkTree:
+    """One work tree.
+
+    :param keep: folder of ours, made when needed; outside the repository.
+    :param variables: environment for git's command line, which lists the files.
+    """
+
+    def __init__(self, root: Path, keep: Path, variables: Mapping[str, str]) -> None:
+        self._root = root
+        self._keep = keep
+        self._variables = variables
+        self._repository = Repository.open(root)
+        self._seen: dict[str, _Seen] = {}
+
+    @property
+    def root(self) -> Path:
+        """Absolute path of the work tree."""
+        return self._root
+
+    def tree_hash(self) -> str:
+        """``sha256:`` over path, mode and content of tracked and of untracked, not ignored files."""
+        rows: dict[str, tuple[int, str, str]] = {}
+        fresh: dict[str, _Seen] = {}
+        for path in self._paths():
+            found = self._look(path)
+            if found is not None:
+                fresh[path] = found
+                rows[path] = (found.mode, found.digest, found.oid)
+        self._seen = fresh
+        digest = "sha256:" + sha256_hex(canonical_json([[p, *rows[p][:2]] for p in sorted(rows)]))
+        self._write(self._manifest(digest), json.dumps(rows, sort_keys=True).encode())
+        return digest
+
+    def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """What differs between two hashes that :meth:`tree_hash` gave, sorted by path."""
+        return tuple(
+            FileChange(p.path, p.status, p.added, p.removed, p.binary) for p in self._patches(before, after)
+        )
+
+    def patch(self, before: str, after: str) -> bytes:
+        """The same as a patch that ``git apply`` takes."""
+        return b"".join(p.data for p in self._patches(before, after))
+
+    def _patches(self, before: str, after: str) -> tuple[FilePatch, ...]:
+        if before == after:
+            return ()
+        old, new = self._rows(before), self._rows(after)
+        differing = {p for p in old.keys() | new.keys() if old.get(p) != new.get(p)}
+        return patch_files(self._files(old, differing), self._files(new, differing))
+
+    def _paths(self) -> Iterator[str]:
+        listed = run_git(["ls-files", "-z", "-c", "-o", "--exclude-standard"], self._root, self._variables)
+        yield from sorted({os.fsdecode(p).rstrip("/") for p in listed.split(b"\0") if p})
+
+    def _look(self, path: str) -> _Seen | None:
+        """The file as it is now, None when it is gone or nothing that git keeps."""
+        place = self._root / path
+        try:
+            info = place.lstat()
+            known = self._seen.get(path)
+            if known is not None and known.stamp == _stamp(info):
+                return known
+            now = time.time_ns()
+            mode, data = _read(place, info)
+        except OSError:
+            return None
+        if mode == 0:
+            return None
+        stamp = _stamp(info) if max(info.st_mtime_ns, info.st_ctime_ns) < now - RACY else None
+        return _Seen(stamp, mode, *self._kept(data))
+
+    def _kept(self, data: bytes) -> tuple[str, str]:
+        """(SHA-256, blob id) of ``data``, which can be read again afterwards."""
+        digest, oid = sha256_hex(data), str(pygit2.hash(data))
+        if not self._repository.has(oid):
+            self._write(self._blob(digest), data)
+        return digest, oid
+
+    def _rows(self, tree: str) -> dict[str, tuple[int, str, str]]:
+        try:
+            found = json.loads(self._manifest(tree).read_bytes())
+        except OSError as error:
+            raise NotFoundError(f"the work tree's state {tree} was not recorded", id="no_tree") from error
+        return {path: (int(mode), str(digest), str(oid)) for path, (mode, digest, oid) in found.items()}
+
+    def _files(self, rows: Mapping[str, tuple[int, str, str]], paths: set[str]) -> Files:
+        return {p: (rows[p][0], self._content(*rows[p][1:])) for p in paths if p in rows}
+
+    def _content(self, digest: str, oid: str) -> bytes:
+        kept = self._blob(digest)
+        return kept.read_bytes() if kept.exists() else self._repository.blob(oid)
+
+    def _manifest(self, tree: str) -> Path:
+        return self._keep / "trees" / tree.removeprefix("sha256:")
+
+    def _blob(self, digest: str) -> Path:
+        return self._keep / "blobs" / digest[:2] / digest
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write once, by rename; no fsync, since a lost one is only a patch that cannot be shown."""
+        if path.exists():
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+
+def _stamp(info: os.stat_result) -> tuple[int, int, int, int]:
+    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+
+
+def _read(place: Path, info: os.stat_result) -> tuple[int, bytes]:
+    """git's mode and the content; mode 0 for sockets, pipes and devices, which git does not keep."""
+    if stat.S_ISLNK(info.st_mode):
+        return LINK, os.fsencode(os.readlink(place))
+    if stat.S_ISDIR(info.st_mode):
+        return GITLINK, _nested_head(place)
+    if not stat.S_ISREG(info.st_mode):
+        return 0, b""
+    mode = 0o100755 if info.st_mode & stat.S_IXUSR else 0o100644
+    return mode, place.read_bytes() if info.st_size <= MAX_KEPT else _summary(place, info.st_size)
+
+
+def _summary(place: Path, size: int) -> bytes:
+    """Stands for the content of a large file: its size and digest."""
+    digest = sha256()
+    with place.open("rb") as file:
+        while chunk := file.read(MAX_KEPT):
+            digest.update(chunk)
+    return f"file of {size} bytes, sha256 {digest.hexdigest()}\n".encode()
+
+
+def _nested_head(place: Path) -> bytes:
+    """What a nested repository has checked out."""
+    try:
+        head = pygit2.Repository(str(place)).head.target
+    except (pygit2.GitError, KeyError, ValueError):
+        return b"nested repository\n"
+    return f"Subproject commit {head}\n".encode()
