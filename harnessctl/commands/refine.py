@@ -62,12 +62,14 @@ async def refine(
     secrecy: Secrecy,
     redactor: Redactor,
     keep_in: Path,
+    params: tuple[tuple[str, float], ...] = (),
 ) -> RefineOutcome:
     """Propose what ``session`` teaches. Writes one proposal, or nothing.
 
     :param session: id or unique beginning of one; "" for the newest run.
     :param sessions: folder with one folder a session.
     :param keep_in: folder for a reply that could not be used.
+    :param params: sampling parameters the user set.
     :raises UsageError: ``no_identity``, before the model is asked.
     :raises NotFoundError: no such session.
     :raises RefusedError: a secret in a cited event (exit 6).
@@ -83,14 +85,15 @@ async def refine(
         secrecy=secrecy,
         redactor=redactor,
         keep_in=keep_in,
+        params=params,
     )
     refined = await refiner.refine()
-    proposed = refined.proposed
+    proposal = refined.proposal
     return RefineOutcome(
         session=trajectory.session,
         model=str(client.identity),
-        commit=proposed.commit if proposed else None,
-        record=proposed.record if proposed else None,
+        commit=proposal.commit if proposal else None,
+        record=proposal.record if proposal else None,
         notes=refined.notes,
         usage=refined.usage,
     )

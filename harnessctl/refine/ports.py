@@ -1,54 +1,52 @@
-"""What refining needs from outside: the harness, and a place for what it proposes."""
+"""What refining needs of durable state: read it, propose a change of it, nothing else.
+
+:class:`harnessctl.layers.l3_durable.store.HarnessStore` has this shape; tests have one in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from harnessctl.domain.snapshot import Snapshot
-from harnessctl.domain.update import EntryEdit, Evidence, Record, Risk, UpdateState
+from harnessctl.domain.update import EntryEdit, Record, UpdateState
+from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a proposal says about its edits; id, base, digests, actor and origin are the writer's."""
+class KnownUpdate(Protocol):
+    """An earlier update.
 
-    summary: str
-    why: str
-    expected_outcome: str
-    how_to_see: str
-    model: str
-    evidence: tuple[Evidence, ...]
-    risk: Risk
+    :ivar state: None for a commit that somebody made by hand.
+    :ivar record: None as above; of a rejected update it may be the decision's.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """A proposal that was written: its commit, and its record as it stands in it."""
-
-    commit: str
-    record: Record
+    @property
+    def id(self) -> str: ...
+    @property
+    def state(self) -> UpdateState | None: ...
+    @property
+    def record(self) -> Record | None: ...
 
 
 class Harness(Protocol):
-    """Durable state as refining sees it: read it, propose a change of it, nothing else."""
+    """The harness of one repository, as an agent may use it."""
 
     def check_identity(self) -> None:
         """:raises UsageError: ``no_identity``: a commit could not say who made it."""
         ...
 
-    def snapshot(self) -> Snapshot:
-        """The landed tip, empty where nothing has landed."""
+    def landed_snapshot(self) -> Snapshot:
+        """Entries at the landed tip, empty where nothing has landed."""
         ...
 
-    def past(self) -> Sequence[tuple[Record, UpdateState]]:
-        """Earlier updates with their states, open proposals included."""
+    def updates(self) -> Sequence[KnownUpdate]:
+        """Earlier updates, open proposals included."""
         ...
 
-    def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: Snapshot) -> Proposed:
-        """Write a proposal as the agent; all edits or none.
+    def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: str = "") -> Proposal:
+        """Write a proposal on commit ``base`` as the agent; all edits or none.
 
-        :raises HarnessError: the result would break a rule, or the writer refuses it.
+        :raises InvalidError: the result breaks a load rule; nothing was written.
+        :raises HarnessError: refused otherwise; nothing was written.
         """
         ...

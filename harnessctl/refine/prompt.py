@@ -12,9 +12,10 @@ from harnessctl.domain.event import EventType
 from harnessctl.domain.message import Message
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.trajectory import Trajectory
-from harnessctl.domain.update import Record, UpdateState
+from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.refine.evidence import LABEL
+from harnessctl.refine.ports import KnownUpdate
 from harnessctl.refine.secrecy import Secrecy
 from harnessctl.refine.transcript import boundary, pieces, render
 
@@ -40,12 +41,12 @@ _PAST = {
 class Material:
     """What a request is made from.
 
-    :ivar past: earlier updates with their states.
+    :ivar past: earlier updates; those that wait, were rejected or were taken back are listed.
     """
 
     trajectory: Trajectory
     snapshot: Snapshot
-    past: Sequence[tuple[Record, UpdateState]]
+    past: Sequence[KnownUpdate]
     secrecy: Secrecy
 
 
@@ -127,12 +128,8 @@ def _harness(material: Material, room: int) -> str:
     entries = list(material.snapshot.entries.values())
     parts = ["Entries the harness holds (id, owner, description):"]
     parts += _bounded((_line(entry) for entry in entries), room // 3, len(entries), "entries") or ["none"]
-    past = [(record, _PAST[state]) for record, state in material.past if state in _PAST]
-    past.sort(key=lambda pair: pair[0].id, reverse=True)
-    lines = (
-        f"- {word}: {_one_line(record.summary)} ({', '.join(change.id for change in record.entries)})"
-        for record, word in past
-    )
+    past = [update for update in material.past if update.state in _PAST and update.record]
+    lines = map(_past_line, sorted(past, key=lambda update: update.id, reverse=True))
     parts += ["", "Not to be proposed again:"]
     parts += _bounded(lines, room // 3, len(past), "updates") or ["nothing"]
     bodies = [entry for entry in entries if is_agents(entry)]
@@ -145,6 +142,12 @@ def _harness(material: Material, room: int) -> str:
 def _line(entry: Entry) -> str:
     owner = "agent" if is_agents(entry) else "human: not to be changed"
     return f"- {entry.id} ({owner}): {_one_line(entry.description)}"
+
+
+def _past_line(update: KnownUpdate) -> str:
+    record, word = update.record, _PAST[update.state] if update.state else ""
+    ids = ", ".join(change.id for change in record.entries) if record else ""
+    return f"- {word}: {_one_line(record.summary if record else '')} ({ids})"
 
 
 def _one_line(text: str) -> str:

@@ -15,12 +15,14 @@ from harnessctl.domain.event import EventType, event_text
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
 from harnessctl.domain.trajectory import Trajectory
-from harnessctl.domain.update import Risk
+from harnessctl.layers.l3_durable.mode import not_initialised
+from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.validation import InvalidError
 from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
-from harnessctl.refine.edits import BuiltEdit, BuiltEdits, build_edits
+from harnessctl.refine.edits import BuiltEdit, build_edits
 from harnessctl.refine.evidence import build_evidence, check_citations, citations, refuse_secrets
 from harnessctl.refine.kept import FailedAttempt, keep_replies
-from harnessctl.refine.ports import Draft, Harness, Proposed
+from harnessctl.refine.ports import Harness
 from harnessctl.refine.prompt import Material, build_request, prompt_tokens, reply_tokens
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.repeats import repeated
@@ -40,11 +42,10 @@ MAX_SUMMARY = 200
 class Refined:
     """What refining gave.
 
-    :ivar proposed: None when there was nothing to learn; ``notes`` may say why.
+    :ivar proposal: None when there was nothing to learn; ``notes`` may say why.
     """
 
-    proposed: Proposed | None
-    risk: Risk
+    proposal: Proposal | None
     notes: tuple[str, ...]
     usage: Usage
 
@@ -61,6 +62,7 @@ class Refiner:
         secrecy: Secrecy,
         redactor: Redactor,
         keep_in: Path,
+        params: tuple[tuple[str, float], ...] = (),
     ) -> None:
         self._trajectory = trajectory
         self._client = client
@@ -68,56 +70,66 @@ class Refiner:
         self._secrecy = secrecy.learn(event_text(event) for event in trajectory.events)
         self._redactor = redactor
         self._keep_in = keep_in
+        self._params = params
         self._usage = Usage()
 
     async def refine(self) -> Refined:
         """Ask, check, propose.
 
+        :raises NotFoundError: ``not_initialised``, before the model is asked.
         :raises RefusedError: a secret in a cited event or in the reply (exit 6).
         :raises HarnessError: no usable reply after the repair (the reply is kept in a file, named
             in the hint), no answer from the model, or the writer's own refusal.
         """
         if not any(event.type is EventType.REPLY for event in self._trajectory.events):
-            return self._nothing("the session holds no reply of a model")
-        snapshot = self._harness.snapshot()
-        past = tuple(self._harness.past())
-        material = Material(self._trajectory, snapshot, past, self._secrecy)
-        reply, built = await self._ask(material)
-        fresh, notes = [], [*built.notes, *self._trajectory.damage]
-        for edit in built.edits:
-            why = repeated(edit.edit, self._trajectory.session, past)
-            if why:
-                notes.append(f"{edit.edit.id}: {why}")
-            else:
-                fresh.append(edit)
-        if not fresh:
-            return self._nothing(*notes)
-        draft = self._draft(reply, fresh)
-        proposed = self._harness.propose([edit.edit for edit in fresh], draft, snapshot)
-        return Refined(proposed, draft.risk, tuple(notes), self._usage)
-
-    def _nothing(self, *notes: str) -> Refined:
-        return Refined(None, Risk(), notes, self._usage)
-
-    async def _ask(self, material: Material) -> tuple[Reply, BuiltEdits]:
-        identity = self._client.identity
-        messages = build_request(material, prompt_tokens(identity), self._client.count_tokens)
+            return Refined(None, ("the session holds no reply of a model",), self._usage)
+        snapshot = self._harness.landed_snapshot()
+        if not snapshot.commit:
+            raise not_initialised()
+        material = Material(self._trajectory, snapshot, self._harness.updates(), self._secrecy)
+        messages = build_request(material, prompt_tokens(self._client.identity), self._client.count_tokens)
         failed: list[FailedAttempt] = []
         for place in range(ATTEMPTS):
             answer = await self._call(messages, place, failed)
             try:
-                reply = self._read(answer)
-                return reply, build_edits(reply, material.snapshot, verified=self._verified())
+                return self._conclude(answer, material)
             except ReplyRejectedError as error:
                 failed.append(self._failed(answer.content or "", error.problems))
                 messages = (*messages, *_repair(failed[-1]))
         raise self._unusable(failed)
 
+    def _conclude(self, answer: ModelReply, material: Material) -> Refined:
+        """Propose what ``answer`` says.
+
+        :raises ReplyRejectedError: it may be mended; nothing was written.
+        """
+        reply = self._read(answer)
+        built = build_edits(reply, material.snapshot, verified=self._verified())
+        notes, fresh = [*built.notes, *self._trajectory.damage], []
+        for edit in built.edits:
+            why = repeated(edit.edit, self._trajectory.session, material.past)
+            if why:
+                notes.append(f"{edit.edit.id}: {why}")
+            else:
+                fresh.append(edit)
+        proposal = self._propose(reply, fresh, material.snapshot.commit) if fresh else None
+        return Refined(proposal, tuple(notes), self._usage)
+
+    def _propose(self, reply: Reply, edits: list[BuiltEdit], base: str) -> Proposal:
+        try:
+            return self._harness.propose([edit.edit for edit in edits], self._draft(reply, edits), base)
+        except InvalidError as error:
+            problems = (
+                Problem("", f"it would write {f.path}, and there {f.message} ({f.rule}); {f.hint}")
+                for f in error.findings
+            )
+            raise ReplyRejectedError(tuple(problems)) from None
+
     async def _call(
         self, messages: tuple[Message, ...], place: int, failed: list[FailedAttempt]
     ) -> ModelReply:
         output = reply_tokens(self._client.identity)
-        request = ModelRequest(messages, tool=False, max_output=output, consumer=CONSUMER, place=place)
+        request = ModelRequest(messages, False, output, CONSUMER, place, self._params)
         try:
             answer = await self._client.complete(request)
         except ProviderError as error:
@@ -181,6 +193,7 @@ class Refiner:
             model=str(self._client.identity),
             evidence=build_evidence(cited, self._trajectory, self._redactor),
             risk=as_risk(rule for edit in edits for rule in edit.rules),
+            may_verify=self._verified(),
         )
 
 

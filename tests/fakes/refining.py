@@ -17,8 +17,9 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType, UpdateState
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.layers.l3_durable.frontmatter import parse
+from harnessctl.layers.l3_durable.git.repository import Person
+from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait
-from harnessctl.refine.ports import Draft, Proposed
 from tests.fakes.trajectories import OUTPUT
 
 
@@ -42,35 +43,49 @@ def snapshot(*entries: Entry) -> Snapshot:
     )
 
 
-class MemoryHarness:
-    """A harness that keeps what was proposed."""
+@dataclass(frozen=True)
+class Past:
+    """An earlier update."""
 
-    def __init__(self, *entries: Entry, past: Sequence[tuple[Record, UpdateState]] = ()) -> None:
+    id: str
+    state: UpdateState | None
+    record: Record | None
+
+
+class MemoryHarness:
+    """A harness that keeps what was proposed; ``refusals`` are raised by the first proposals."""
+
+    def __init__(
+        self, *entries: Entry, past: Sequence[Past] = (), refusals: Sequence[Exception] = ()
+    ) -> None:
         self._snapshot = snapshot(*entries)
         self._past = past
+        self._refusals = list(refusals)
         self.proposals: list[tuple[tuple[EntryEdit, ...], Draft]] = []
 
     def check_identity(self) -> None:
         pass
 
-    def snapshot(self) -> Snapshot:
+    def landed_snapshot(self) -> Snapshot:
         return self._snapshot
 
-    def past(self) -> Sequence[tuple[Record, UpdateState]]:
+    def updates(self) -> Sequence[Past]:
         return self._past
 
-    def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: Snapshot) -> Proposed:
+    def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: str = "") -> Proposal:
+        if self._refusals:
+            raise self._refusals.pop(0)
         self.proposals.append((tuple(edits), draft))
         record = Record(
             type=RecordType.UPDATE,
             id="01JDXYZ0000000000000000001",
             actor=Actor("agent", "an agent"),
-            base=base.commit,
+            base=base,
             summary=draft.summary,
             evidence=draft.evidence,
             risk=draft.risk,
         )
-        return Proposed("e" * 40, record)
+        return Proposal(record.id, "e" * 40, base, record, Person("an agent", "a@example.invalid", 0, 0))
 
 
 class ListModel:

@@ -9,7 +9,7 @@ from harnessctl.domain.update import Actor, EntryChange, Record, RecordType, Upd
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.refine.prompt import Material, build_request, prompt_tokens, reply_tokens
 from harnessctl.refine.secrecy import Secrecy
-from tests.fakes.refining import entry, scan_tokens, snapshot
+from tests.fakes.refining import Past, entry, scan_tokens, snapshot
 from tests.fakes.trajectories import session
 
 TOKEN = "ghp_" + "q" * 36
@@ -21,21 +21,22 @@ def count(messages: tuple[Message, ...]) -> int:
     return sum(len(m.content) for m in messages) // 4
 
 
-def record(summary: str, update: str = "01JDXYZ0000000000000000009") -> Record:
-    return Record(
+def past(summary: str, state: UpdateState) -> Past:
+    record = Record(
         type=RecordType.UPDATE,
-        id=update,
+        id="01JDXYZ0000000000000000009",
         actor=Actor("agent", "a"),
         base="",
         summary=summary,
         entries=(EntryChange("memory/gone", "create", None, "sha256:x"),),
     )
+    return Past(record.id, state, record)
 
 
 def request(
     trajectory: Trajectory | None = None,
     *,
-    past: tuple[tuple[Record, UpdateState], ...] = (),
+    past: tuple[Past, ...] = (),
     tokens: int = 8000,
     entries: tuple[object, ...] = (AGENTS, HUMANS),
 ) -> tuple[Message, Message]:
@@ -68,13 +69,13 @@ def test_entries_are_listed_with_owner_and_only_the_agents_text_is_shown() -> No
 
 
 def test_what_was_refused_is_listed_and_what_landed_is_not() -> None:
-    past = (
-        (record("taken"), UpdateState.TAKEN_BACK),
-        (record("no"), UpdateState.REJECTED),
-        (record("waiting"), UpdateState.OPEN),
-        (record("landed"), UpdateState.LANDED),
+    updates = (
+        past("taken", UpdateState.TAKEN_BACK),
+        past("no", UpdateState.REJECTED),
+        past("waiting", UpdateState.OPEN),
+        past("landed", UpdateState.LANDED),
     )
-    text = request(past=past)[1].content
+    text = request(past=updates)[1].content
     assert "- taken back: taken (memory/gone)" in text
     assert "- rejected: no (memory/gone)" in text
     assert "- waits for review: waiting (memory/gone)" in text
@@ -91,7 +92,7 @@ def test_data_stands_between_marks_that_the_data_cannot_know() -> None:
 def test_no_secret_reaches_the_model() -> None:
     leaky = entry("memory/leak", f"---\ndescription: {TOKEN}\nowner: agent\n---\n{TOKEN}\n")
     trajectory = session(f"T={TOKEN}\n", more=[("message", {"text": f"again {TOKEN}"})])
-    messages = request(trajectory, past=((record(TOKEN), UpdateState.REJECTED),), entries=(leaky,))
+    messages = request(trajectory, past=(past(TOKEN, UpdateState.REJECTED),), entries=(leaky,))
     assert all(TOKEN not in m.content for m in messages)
     assert "[secret: GitHub token]" in messages[1].content
 

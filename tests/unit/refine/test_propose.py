@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from harnessctl.domain.errors import ExitCode, HarnessError, RefusedError
+from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, RefusedError
+from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.limits import Usage
+from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.domain.update import Actor, EntryChange, Evidence, Record, RecordType, UpdateState
+from harnessctl.layers.l3_durable.validation import InvalidError
 from harnessctl.models.port import ModelReply, ModelRequest, ProviderError
 from harnessctl.refine import propose
 from harnessctl.refine.propose import Refined, Refiner
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
-from tests.fakes.refining import ListModel, MemoryHarness, edit, entry, reply, scan_tokens
+from tests.fakes.refining import ListModel, MemoryHarness, Past, edit, entry, reply, scan_tokens
 from tests.fakes.trajectories import SESSION, build, session
 
 TOKEN = "ghp_" + "q" * 36
@@ -57,7 +60,7 @@ async def test_a_good_reply_becomes_one_proposal(refine: Any, tmp_path: Path) ->
     assert draft.how_to_see == "cells of the next run"
     assert draft.evidence[0].quotes == ("tracked: app.py",)
     assert (draft.model, draft.risk.level) == ("list/model", "low")
-    assert refined.proposed is not None
+    assert refined.proposal is not None
     assert refined.usage.calls == 1
     (request,) = model.requests
     assert (request.consumer, request.place, request.tool) == ("refine", 0, False)
@@ -77,14 +80,26 @@ async def test_several_edits_are_one_update_that_names_them(refine: Any) -> None
 async def test_no_edits_propose_nothing(refine: Any) -> None:
     harness = MemoryHarness()
     refined = await refine(ListModel(reply()), harness)
-    assert (refined.proposed, harness.proposals) == (None, [])
+    assert (refined.proposal, harness.proposals) == (None, [])
 
 
 async def test_a_session_without_a_reply_asks_no_model(refine: Any) -> None:
     model = ListModel()
     refined = await refine(model, trajectory=build([("header", {}), ("task", {"text": "x"})]))
-    assert (refined.proposed, model.requests) == (None, [])
+    assert (refined.proposal, model.requests) == (None, [])
     assert "no reply" in refined.notes[0]
+
+
+class NoHarness(MemoryHarness):
+    def landed_snapshot(self) -> Snapshot:
+        return Snapshot()
+
+
+async def test_without_a_harness_no_model_is_asked(refine: Any) -> None:
+    model = ListModel()
+    with pytest.raises(NotFoundError, match="has no harness"):
+        await refine(model, NoHarness())
+    assert model.requests == []
 
 
 @pytest.mark.parametrize(
@@ -107,6 +122,14 @@ async def test_one_repair_is_asked_for_with_what_was_wrong(refine: Any, first: s
     assert tuple(before) == model.requests[0].messages
     assert (answer.role, answer.content) == ("assistant", first)
     assert said in repair.content
+
+
+async def test_what_the_load_rules_refuse_may_be_mended(refine: Any) -> None:
+    finding = Finding("HRN110", Severity.ERROR, ".harness/memory/x.md", "it is too long", "make it shorter")
+    model, harness = ListModel(GOOD, GOOD), MemoryHarness(refusals=[InvalidError([finding])])
+    await refine(model, harness)
+    assert len(harness.proposals) == 1
+    assert "too long (HRN110); make it shorter" in model.requests[1].messages[-1].content
 
 
 async def test_a_second_bad_reply_fails_and_is_kept(refine: Any, tmp_path: Path) -> None:
@@ -190,7 +213,7 @@ async def test_a_taken_back_update_is_not_proposed_again(refine: Any) -> None:
         entries=(EntryChange("memory/count-files", "create", None, after),),
         evidence=(Evidence(SESSION, 1, "h", (1,)),),
     )
-    again = MemoryHarness(past=[(record, UpdateState.TAKEN_BACK)])
+    again = MemoryHarness(past=[Past(record.id, UpdateState.TAKEN_BACK, record)])
     refined = await refine(ListModel(GOOD), again)
     assert again.proposals == []
     assert "taken back" in refined.notes[0]

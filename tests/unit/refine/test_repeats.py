@@ -12,12 +12,16 @@ from harnessctl.domain.update import (
     UpdateState,
 )
 from harnessctl.refine.repeats import repeated
-from tests.fakes.refining import entry
+from tests.fakes.refining import Past, entry
 from tests.fakes.trajectories import SESSION
 
 ENTRY = entry("memory/a", "---\ndescription: d\n---\nx\n")
 OTHER = entry("memory/a", "---\ndescription: d\n---\ny\n")
 EDIT = EntryEdit(ENTRY.id, "create", ENTRY.files)
+
+
+def past(record: Record, state: UpdateState) -> list[Past]:
+    return [Past(record.id, state, record)]
 
 
 def record(session: str = SESSION, after: str | None = ENTRY.digest) -> Record:
@@ -45,14 +49,14 @@ def record(session: str = SESSION, after: str | None = ENTRY.digest) -> Record:
     ],
 )
 def test_the_same_content(state: UpdateState, session: str, said: str) -> None:
-    found = repeated(EDIT, SESSION, [(record(session), state)])
+    found = repeated(EDIT, SESSION, past(record(session), state))
     assert (said in found) if said else found == ""
 
 
 def test_other_content_is_no_repetition() -> None:
-    assert repeated(EDIT, SESSION, [(record(after=OTHER.digest), UpdateState.REJECTED)]) == ""
+    assert repeated(EDIT, SESSION, past(record(after=OTHER.digest), UpdateState.REJECTED)) == ""
 
 
 def test_a_deletion_repeats_a_deletion() -> None:
     deletion = EntryEdit(ENTRY.id, "delete")
-    assert "rejected" in repeated(deletion, SESSION, [(record(after=None), UpdateState.REJECTED)])
+    assert "rejected" in repeated(deletion, SESSION, past(record(after=None), UpdateState.REJECTED))
