@@ -1,0 +1,327 @@
+"""One IPython kernel: start, run cells, interrupt, see it die, end it. The only importer of jupyter_client.
+
+The kernel is a child of a small guard process (:mod:`.guard`) that ends everything below it when
+its owner is gone, and that says how the kernel ended: waiting for the kernel's answer alone would
+never see its death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.asyncio
+from jupyter_client.asynchronous.client import AsyncKernelClient
+
+from harnessctl.domain.cell import CellRun, CellStatus
+from harnessctl.domain.errors import HarnessError
+from harnessctl.layers.l2_execution.messages import Cell, KernelSigns, OnOutput
+from harnessctl.layers.l2_execution.output import Streams
+from harnessctl.layers.l2_execution.registration import Registration, forget, same_process, start_time
+from harnessctl.layers.l2_execution.sockets import bound, connection, short_folder, write_connection
+from harnessctl.layers.l2_execution.terminal import valid
+
+#: Seconds a kernel may take from its start to its first answer.
+START_S = 60.0
+#: Seconds between interrupt, terminate and kill of a cell that passed its limit.
+PATIENCE_S = 5.0
+#: Seconds the kernel's last output may come after its reply.
+IDLE_S = 10.0
+#: Seconds an idle kernel may take to leave by itself, so that open files are flushed.
+LEAVE_S = 2.0
+
+_GUARD = Path(__file__).with_name("guard.py")
+_OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
+
+
+class KernelStartError(HarnessError):
+    """The kernel did not come up."""
+
+    def __init__(self, python: str, reason: str) -> None:
+        super().__init__(
+            f"the kernel did not start with {python}: {reason}",
+            id="kernel_start",
+            hint=f"try: {python} -m ipykernel_launcher --version; or choose another Python with --python",
+        )
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """What a kernel is started with.
+
+    :ivar folder: the session's folder, where the registration and the kernel's own log stand.
+    :ivar setup: cells run in silence before the first one.
+    """
+
+    python: str
+    cwd: Path
+    folder: Path
+    environment: Mapping[str, str]
+    setup: tuple[str, ...] = ()
+    signs: KernelSigns = field(default_factory=KernelSigns)
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a kernel ended: an exit code or a signal number; neither when its guard was killed too."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+
+    @property
+    def signal_name(self) -> str | None:
+        """``SIGKILL``, …; None when no signal ended it."""
+        if self.signal is None:
+            return None
+        known = {s.value: s.name for s in signal.Signals}
+        return known.get(self.signal, f"signal {self.signal}")
+
+
+class Kernel:
+    """A started kernel. One cell at a time.
+
+    :ivar pid: the kernel's process id, also its process group.
+    :ivar death: how it ended, None while it lives.
+    """
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.pid = 0
+        self.death: Death | None = None
+        self._spec = spec
+        self._sockets = short_folder((spec.environment.get("XDG_RUNTIME_DIR", ""),))
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._control: asyncio.StreamWriter | None = None
+        self._client: Any = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._dead, self._heard = asyncio.Event(), asyncio.Event()
+        self._cell = self._next_cell()
+        self._busy = self._interrupted = False
+
+    @classmethod
+    async def start(cls, spec: KernelSpec) -> Kernel:
+        """Start a kernel and run the setup cells.
+
+        :raises KernelStartError: it ended at once, did not answer in time, or a setup cell failed.
+        """
+        kernel = cls(spec)
+        try:
+            async with asyncio.timeout(START_S):
+                await kernel._launch()
+                await kernel._connect()
+            for code in spec.setup:
+                run = await kernel.execute(code, limit_s=START_S)
+                if run.status is not CellStatus.OK:
+                    said = "\n".join(o.text.strip() for o in run.outputs)
+                    raise KernelStartError(spec.python, said or run.status)
+        except TimeoutError:
+            await kernel.close()
+            raise KernelStartError(spec.python, f"no answer within {START_S:.0f} s") from None
+        except BaseException:
+            await kernel.close()
+            raise
+        return kernel
+
+    async def execute(self, code: str, *, limit_s: float, on_output: OnOutput | None = None) -> CellRun:
+        """Run one cell.
+
+        Past ``limit_s`` it is interrupted; when that has no effect the kernel is terminated, then
+        killed. What arrived since the last cell (from threads and the like) counts as this one's.
+        """
+        begun = time.monotonic()
+        cell, self._interrupted, self._busy = self._cell, False, True
+        cell.on_output = on_output
+        if self.alive:
+            cell.message = self._client.execute(valid(code), allow_stdin=False, stop_on_error=False)
+        reply = asyncio.create_task(self._reply(cell))
+        timed_out = False
+        try:
+            if not await self._ended(reply, limit_s):
+                timed_out = True
+                await self._stop(reply)
+        finally:
+            reply.cancel()
+            self._cell, self._busy = self._next_cell(), not reply.done()
+        content = reply.result() if reply.done() and not reply.cancelled() else None
+        status, error = cell.status(content, interrupted=self._interrupted, timed_out=timed_out)
+        return CellRun(
+            status=status,
+            outputs=cell.streams.outputs(),
+            ms=round((time.monotonic() - begun) * 1000),
+            error=error,
+            final=cell.final if status is CellStatus.FINAL else None,
+            signal=self.death.signal_name if self.death else None,
+            exit_code=self.death.exit_code if self.death else None,
+            kernel_lost=not self.alive,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the kernel still runs, as far as is known."""
+        return self.death is None
+
+    def interrupt(self) -> None:
+        """Interrupt the running cell and the processes it started."""
+        self._interrupted = True
+        self._signal(signal.SIGINT)
+
+    async def close(self) -> None:
+        """End the kernel and everything it started. Closing twice is harmless."""
+        if self._control is not None:
+            if self.alive and not self._busy and self._heard.is_set():
+                self._client.shutdown()
+                await self._until_dead(LEAVE_S)
+            with contextlib.suppress(OSError):
+                self._control.close()
+            await self._until_dead(PATIENCE_S + 1)
+        await self._end_guard()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._client is not None:
+            self._client.stop_channels()
+            self._client.context.destroy(linger=0)
+            self._client = None
+        forget(self._spec.folder)
+
+    def _next_cell(self) -> Cell:
+        return Cell(Streams(self._spec.folder), self._spec.signs)
+
+    async def _launch(self) -> None:
+        info = connection(self._sockets)
+        file = write_connection(self._sockets, info)
+        ours, theirs = socket.socketpair()
+        command = [self._spec.python, "-m", "ipykernel_launcher", "-f", str(file), *_OPTIONS]
+        with theirs:
+            arguments = [str(theirs.fileno()), str(self._sockets), str(self._log), "--", *command]
+            # Popen waits only until the guard's exec, some milliseconds.
+            self._guard = subprocess.Popen(  # noqa: ASYNC220
+                [sys.executable, "-I", "-S", str(_GUARD), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self._spec.cwd,
+                env=dict(self._spec.environment),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        reader, self._control = await asyncio.open_connection(sock=ours)
+        line = await reader.readline()
+        self.pid = int(json.loads(line)["pid"]) if line else 0
+        self._tasks.append(asyncio.create_task(self._watch(reader)))
+        if not line:
+            raise KernelStartError(self._spec.python, "no such program, or it may not be run")
+        guard = self._guard.pid
+        Registration(self.pid, start_time(self.pid), guard, start_time(guard), str(self._sockets)).write(
+            self._spec.folder
+        )
+        self._client = AsyncKernelClient(context=_context())
+        self._client.load_connection_info(info)
+
+    async def _connect(self) -> None:
+        """Until the kernel has answered and its output reaches us."""
+        while not bound(self._sockets):
+            self._raise_if_dead()
+            await asyncio.sleep(0.01)
+        self._client.start_channels(stdin=False, hb=False)
+        self._tasks.append(asyncio.create_task(self._pump()))
+        while not self._heard.is_set():
+            self._raise_if_dead()
+            self._client.kernel_info()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._heard.wait(), 0.1)
+
+    def _raise_if_dead(self) -> None:
+        if not self.alive:
+            lines = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
+            raise KernelStartError(self._spec.python, lines[-1] if lines else "it ended at once")
+
+    @property
+    def _log(self) -> Path:
+        return self._spec.folder / "kernel.log"
+
+    async def _watch(self, reader: asyncio.StreamReader) -> None:
+        """Until the guard has said how the kernel ended, or is gone itself."""
+        death = Death()
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                message = json.loads(line)
+                death = Death(message["exit"], message["signal"])
+        if death == Death():
+            self._kill_orphan()
+        self.death = death
+        self._dead.set()
+
+    def _kill_orphan(self) -> None:
+        """The guard was killed: nobody else would end the kernel."""
+        known = Registration.read(self._spec.folder)
+        if known is not None and same_process(known.pid, known.started):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(known.pid, signal.SIGKILL)
+
+    async def _pump(self) -> None:
+        """Hand every output message to the cell that runs, as fast as it comes."""
+        channel, session = self._client.iopub_channel, self._client.session
+        while True:
+            parts = await channel.socket.recv_multipart()
+            with contextlib.suppress(ValueError):  # a message that is not signed with our key
+                message = session.deserialize(session.feed_identities(parts)[1])
+                self._heard.set()
+                self._cell.hear(message)
+
+    async def _reply(self, cell: Cell) -> Mapping[str, Any]:
+        """The kernel's reply to the cell's request, after its last output."""
+        while True:
+            message = await self._client.get_shell_msg()
+            if message["parent_header"].get("msg_id") == cell.message:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(cell.idle.wait(), IDLE_S)
+                content: Mapping[str, Any] = message["content"]
+                return content
+
+    async def _ended(self, reply: asyncio.Task[Mapping[str, Any]], seconds: float) -> bool:
+        """Wait until the reply is there or the kernel is dead; False when neither came in time."""
+        dead = asyncio.create_task(self._dead.wait())
+        done, _ = await asyncio.wait({reply, dead}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        dead.cancel()
+        return bool(done)
+
+    async def _stop(self, reply: asyncio.Task[Mapping[str, Any]]) -> None:
+        """Interrupt, terminate, kill."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            self._signal(number)
+            if await self._ended(reply, PATIENCE_S):
+                return
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._control is not None and self.alive:
+            self._control.write(json.dumps({"signal": int(number)}).encode() + b"\n")
+
+    async def _until_dead(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._dead.wait(), seconds)
+
+    async def _end_guard(self) -> None:
+        guard = self._guard
+        if guard is not None:
+            if self.alive:
+                guard.kill()
+            await asyncio.to_thread(guard.wait)
+
+
+def _context() -> zmq.asyncio.Context:
+    """Sockets that keep every message: with the default mark a flood of output loses some in silence."""
+    context = zmq.asyncio.Context()
+    context.setsockopt(zmq.RCVHWM, 0)
+    return context

@@ -1,0 +1,91 @@
+"""Which Python a kernel runs on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.errors import RefusedError, UsageError
+
+#: Folders of the work tree where people keep a virtual environment.
+VENV_FOLDERS = (".venv", "venv")
+_PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('ipykernel') is None)"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonChoice:
+    """An interpreter and why it was taken.
+
+    :ivar why: for ``run`` to say: ``--python``, ``the project's .venv``, …
+    :ivar virtual: it belongs to a virtual environment whose programs the kernel should find first.
+    """
+
+    path: str
+    why: str
+    virtual: bool = False
+
+
+def choose_python(
+    root: Path,
+    *,
+    flag: str | None = None,
+    configured: str | None = None,
+    configured_by: str = "the user's configuration",
+    from_repository: bool = False,
+    trusted: bool = False,
+    tracked: Callable[[str], bool] = lambda _: False,
+    own: str = sys.executable,
+) -> PythonChoice:
+    """``flag``, else ``configured``, else the project's virtual environment, else ``own``.
+
+    A virtual environment counts when it has ipykernel and is no part of the repository: a clone
+    must not bring the program that runs.
+
+    :param from_repository: ``configured`` stands in ``harness.toml``.
+    :param tracked: whether a path of the work tree is tracked by git.
+    :raises UsageError: the named Python does not run or has no ipykernel.
+    :raises RefusedError: ``harness.toml`` names one inside the clone and the clone is not trusted.
+    """
+    if flag:
+        return _named(flag, root, "--python")
+    if configured:
+        choice = _named(configured, root, configured_by)
+        if from_repository and not trusted and Path(choice.path).is_relative_to(root):
+            raise RefusedError(
+                f"harness.toml names {configured}, a program inside this clone",
+                id="untrusted_python",
+                hint="look at it, then run with --trust; or choose a Python with --python",
+            )
+        return choice
+    for name in VENV_FOLDERS:
+        python = root / name / "bin" / "python"
+        if python.exists() and not tracked(f"{name}/bin/python") and has_ipykernel(str(python)):
+            return PythonChoice(str(python), f"the project's {name}", virtual=True)
+    return PythonChoice(own, "harnessctl's own")
+
+
+def has_ipykernel(python: str) -> bool:
+    """Whether ``python`` runs and can import ipykernel; nothing of the package is imported for it."""
+    try:
+        done = subprocess.run([python, "-I", "-c", _PROBE], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _named(text: str, root: Path, why: str) -> PythonChoice:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        path = path / "bin" / "python"
+    if path.parts[1:] and not path.is_absolute():
+        path = root / path
+    if not has_ipykernel(str(path)):
+        raise UsageError(
+            f"{why}: {text} does not run, or has no ipykernel",
+            id="bad_python",
+            hint=f"{path} -m pip install ipykernel",
+        )
+    return PythonChoice(str(path), why, virtual=(path.parent.parent / "pyvenv.cfg").exists())

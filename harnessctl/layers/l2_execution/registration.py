@@ -1,0 +1,78 @@
+"""Who runs: process ids with start times, so that a number used again by a stranger is no kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE_NAME = "kernel.json"
+#: Start times come from clock ticks; two readings of one process agree within this many seconds.
+SAME_START_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A kernel and its guard, as they stand in the session's folder while they run.
+
+    :ivar started: start time of the kernel's process, seconds since the epoch.
+    :ivar guard_started: the same of its guard's.
+    :ivar folder: the short folder with the kernel's sockets.
+    """
+
+    pid: int
+    started: float
+    guard: int
+    guard_started: float
+    folder: str
+
+    def write(self, session_dir: Path) -> None:
+        """Write the file, whole or not at all."""
+        path = session_dir / FILE_NAME
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self), sort_keys=True) + "\n")
+        partial.replace(path)
+
+    @classmethod
+    def read(cls, session_dir: Path) -> Registration | None:
+        """The registration in ``session_dir``; None when there is none or it cannot be read."""
+        try:
+            return cls(**json.loads((session_dir / FILE_NAME).read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def alive(self) -> tuple[int, ...]:
+        """Process ids of this registration that still run and are still the same processes."""
+        pairs = ((self.pid, self.started), (self.guard, self.guard_started))
+        return tuple(pid for pid, started in pairs if same_process(pid, started))
+
+
+def start_time(pid: int) -> float:
+    """Start time of a running process, seconds since the epoch; 0.0 when there is none."""
+    import psutil  # 40 ms that only a started kernel needs to pay
+
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return 0.0
+
+
+def same_process(pid: int, started: float) -> bool:
+    """Whether ``pid`` runs, is no zombie, and started when ``started`` says."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return (
+            process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - started) < SAME_START_S
+        )
+    except psutil.Error:
+        return False
+
+
+def forget(session_dir: Path) -> None:
+    """Remove the registration."""
+    path = session_dir / FILE_NAME
+    if path.exists():
+        os.unlink(path)
