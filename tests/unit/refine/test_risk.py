@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harnessctl.domain.update import EntryEdit, Risk
@@ -37,3 +39,9 @@ def test_wider_tools_are_a_high_risk(before: object, after: tuple[str, ...], wid
 
 def test_ids_are_unique() -> None:
     assert len({rule.id for rule in RISK_RULES}) == len(RISK_RULES)
+
+
+def test_the_documented_table_is_the_rules() -> None:
+    document = Path(__file__).parents[3] / "docs/design/refinement.md"
+    rows = [line for line in document.read_text().splitlines() if line.startswith("| HRN")]
+    assert rows == [f"| {rule.id} | {rule.level} | {rule.text} |" for rule in RISK_RULES]
