@@ -37,6 +37,7 @@ from harnessctl.layers.l3_durable.snapshot import read_snapshot
 from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
 from harnessctl.layers.l3_durable.updates import Update, list_updates
 from harnessctl.layers.l3_durable.validation import Checks
+from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
 from harnessctl.layers.l3_durable.writer import Change, Writer
 
 
@@ -120,6 +121,24 @@ class HarnessStore:
         """Entries at the landed tip, empty where nothing has landed."""
         return self.snapshot_at(next(iter(self.place.landed_tips()), ""))
 
+    def landed_tip(self) -> str:
+        """Commit of the landed tip.
+
+        :raises NotFoundError: ``not_initialised``.
+        """
+        tips = self.place.landed_tips()
+        if not tips:
+            raise not_initialised()
+        return tips[0]
+
+    def readable_lock(self) -> Lock | None:
+        """The lock, None when there is none or it cannot be read."""
+        return read_lock(self.place.lock_path, tolerant=True) if self.place.lock_path else None
+
+    def unread(self, pin: Pin) -> int:
+        """How many landed updates a run with ``pin`` will not read."""
+        return pinning.unread_updates(self.place, pin)
+
     def content(self, commit: str) -> Content:
         """Raw files at a full commit id."""
         return Content(self.repository, commit)
@@ -177,7 +196,13 @@ class HarnessStore:
     @cached_property
     def checks(self) -> Checks:
         """The load rules and the secrets scan, with what is allowed at the landed tip."""
-        return Checks(None, self._allow | _allowed(self.place))
+        return Checks(self._verdicts, self._allow | _allowed(self.place))
+
+    @cached_property
+    def _verdicts(self) -> VerdictCache:
+        if self.mode is None:  # nothing to remember yet, and reading must not write an id
+            return VerdictCache(None, b"")
+        return VerdictCache(self.state_dir / "verdicts", read_key(self.state_dir / "verdicts.key"))
 
     @cached_property
     def writer(self) -> Writer:
@@ -270,7 +295,7 @@ class HarnessStore:
 
     def _find_place(self) -> None:
         self.place = find_place(self.repository, self.place.environment)
-        for name in ("writer", "checks"):
+        for name in ("writer", "checks", "_verdicts"):
             self.__dict__.pop(name, None)
 
     def _add_in_tree(self, wanted: Addition) -> Landed:

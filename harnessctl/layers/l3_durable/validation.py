@@ -10,9 +10,10 @@ from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.rules.load import LoadReport, Verdicts, check_load
+from harnessctl.layers.l3_durable.rules.load import LoadReport, check_load
 from harnessctl.layers.l3_durable.secrets import scan
 from harnessctl.layers.l3_durable.tree import TreeItem
+from harnessctl.layers.l3_durable.verdicts import VerdictCache
 
 
 class InvalidError(HarnessError):
@@ -33,13 +34,15 @@ class Checks:
     :param allow: digests of secrets that the user declared harmless.
     """
 
-    def __init__(self, verdicts: Verdicts | None = None, allow: frozenset[str] = frozenset()) -> None:
+    def __init__(self, verdicts: VerdictCache, allow: frozenset[str] = frozenset()) -> None:
         self.verdicts = verdicts
         self.allow = allow
 
     def load(self, items: Sequence[TreeItem]) -> LoadReport:
         """Judge a whole ``.harness/`` by the load rules."""
-        return check_load(items, verdicts=self.verdicts)
+        report = check_load(items, verdicts=self.verdicts)
+        self.verdicts.save()
+        return report
 
     def refuse_broken(self, base: Content | None, edits: Mapping[str, EntryFile | None]) -> None:
         """Judge ``base`` with ``edits`` applied.

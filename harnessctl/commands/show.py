@@ -1,0 +1,103 @@
+"""``show``: one entry at the pin, or one update with its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harnessctl.domain.entry import Entry
+from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.domain.finding import Finding
+from harnessctl.domain.ids import HARNESS_DIR, EntryId
+from harnessctl.layers.l3_durable.store import HarnessStore
+from harnessctl.layers.l3_durable.updates import Update
+
+
+@dataclass(frozen=True)
+class ShownEntry:
+    """One entry with its text; ``text`` is the main file as it stands in git, other files by name."""
+
+    commit: str
+    entry: Entry
+
+    @property
+    def text(self) -> str:
+        """The main file; bytes that are not UTF-8 cannot occur in an entry that loads."""
+        return self.entry.main.data.decode("utf-8-sig")
+
+    def to_json(self) -> dict[str, object]:
+        """As ``show --json`` prints it."""
+        return self.entry.to_json() | {
+            "commit": self.commit,
+            "digest": self.entry.digest,
+            "body": self.entry.body,
+            "text": self.text,
+            "files": [
+                {"path": f.path, "mode": f"{f.mode:06o}", "sha256": f.sha256} for f in self.entry.files
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class ShownUpdate:
+    """One update with its record (None for a commit by hand) and its patch."""
+
+    update: Update
+    patch: bytes
+
+    def to_json(self) -> dict[str, object]:
+        """As ``show --json`` prints it."""
+        record = self.update.record
+        return self.update.to_json() | {
+            "record": record.to_json() if record else None,
+            "patch": self.patch.decode("utf-8", "replace"),
+        }
+
+
+def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> ShownEntry:
+    """The entry ``entry`` (``kind/name``) at ``at`` (a REV), by default at the pin.
+
+    :raises UsageError: ``bad_entry_id``.
+    :raises NotFoundError: ``no_entry``.
+    :raises HarnessError: ``broken_entry``: it is there and breaks a load rule, which is named.
+    """
+    wanted = str(EntryId.parse(entry))
+    snapshot = store.snapshot(at)
+    found = snapshot.entries.get(wanted)
+    if found is not None:
+        return ShownEntry(snapshot.commit, found)
+    problem = _problem(snapshot.broken, wanted)
+    if problem is not None:
+        where = f"{problem.path}:{problem.line}:{problem.column}" if problem.line else problem.path
+        raise HarnessError(
+            f"{where}: {problem.rule}: {problem.message}", id="broken_entry", hint=problem.hint
+        )
+    raise NotFoundError(
+        f"there is no entry {wanted} at {snapshot.commit[:12] or 'the empty harness'}",
+        id="no_entry",
+        hint="harnessctl list",
+    )
+
+
+def show_update(store: HarnessStore, rev: str) -> ShownUpdate:
+    """The update that ``rev`` (a commit, an update id or a prefix of one) names.
+
+    :raises NotFoundError: ``unknown_revision``.
+    """
+    commit = store.resolve(rev)
+    wanted = rev.strip().upper()
+    rows = store.updates()
+    named = [u for u in rows if u.id and u.id.startswith(wanted)] or [
+        u for u in rows if u.commit.id == commit
+    ]
+    if not named:
+        raise NotFoundError(f"{commit[:12]} brought no update", id="no_update", hint="harnessctl log")
+    parents = named[0].commit.parents
+    patch = b"".join(f.data for f in store.patch(parents[0] if parents else "", named[0].commit.id))
+    return ShownUpdate(named[0], patch)
+
+
+def _problem(broken: tuple[Finding, ...], entry: str) -> Finding | None:
+    prefix = f"{HARNESS_DIR}/{entry}"
+    return next(
+        (f for f in broken if f.path in (prefix, f"{prefix}.md") or f.path.startswith(f"{prefix}/")), None
+    )

@@ -1,0 +1,89 @@
+"""``status``: where the harness stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.finding import Finding
+from harnessctl.domain.pin import Mode, Pin, PinSource
+from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.store import HarnessStore
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where the harness stands.
+
+    :ivar mode: None when there is no harness.
+    :ivar pin: None when the pin cannot be resolved; ``problem`` says why.
+    :ivar entries: number of entries at the pin.
+    :ivar unread: landed updates that the next run will not read.
+    :ivar pushed: whether the landed tip is on the remote ("not pushed" when False); None without one.
+    :ivar in_use: work trees that have the branch checked out or half rebased, in words.
+    """
+
+    mode: Mode | None
+    branch: str
+    tip: str
+    pin: Pin | None
+    problem: HarnessError | None
+    entries: int
+    broken: tuple[Finding, ...]
+    proposals: int
+    conflicts: int
+    unread: int
+    pushed: bool | None
+    in_use: tuple[str, ...]
+
+    @property
+    def pinned(self) -> str:
+        """ "pinned", "unpinned", "at HEAD", or "" without a harness."""
+        if self.pin is None:
+            return ""
+        words = {PinSource.LOCK: "pinned", PinSource.TIP: "unpinned", PinSource.HEAD: "at HEAD"}
+        return words.get(self.pin.source, "")
+
+    def to_json(self) -> dict[str, object]:
+        """As ``status --json`` prints it."""
+        return {
+            "mode": self.mode.value if self.mode else None,
+            "branch": self.branch,
+            "tip": self.tip or None,
+            "pin": self.pin.to_json() if self.pin else None,
+            "pinned": self.pinned or None,
+            "problem": {"id": self.problem.id, "message": self.problem.message} if self.problem else None,
+            "entries": self.entries,
+            "broken": [f.to_json() for f in self.broken],
+            "proposals": self.proposals,
+            "conflicts": self.conflicts,
+            "unread": self.unread,
+            "pushed": self.pushed,
+            "in_use": list(self.in_use),
+        }
+
+
+def status(store: HarnessStore) -> Status:
+    """Where the harness stands; a problem with the pin is part of the answer, not an error."""
+    pin, problem = None, None
+    try:
+        pin = store.pin()
+    except HarnessError as error:
+        problem = error
+    snapshot = store.snapshot_at(pin.commit) if pin else None
+    proposals = store.proposals()
+    tip = store.landed_tip() if store.place.landed_tips() else ""
+    return Status(
+        mode=store.mode,
+        branch=store.branch,
+        tip=tip,
+        pin=pin,
+        problem=problem,
+        entries=len(snapshot.entries) if snapshot else 0,
+        broken=snapshot.broken if snapshot else (),
+        proposals=len(proposals),
+        conflicts=sum(p.state is UpdateState.CONFLICT for p in proposals),
+        unread=store.unread(pin) if pin else 0,
+        pushed=store.pushed(tip) if tip else None,
+        in_use=store.in_use(),
+    )
