@@ -71,7 +71,7 @@ def check_citations(reply: Reply, trajectory: Trajectory) -> tuple[Problem, ...]
 
 def _wrong(citation: Citation, trajectory: Trajectory) -> str:
     if citation.session not in ("", LABEL, trajectory.session):
-        return f"session '{citation.session[:40]}' is not '{LABEL}'"
+        return f"the log given is session '{LABEL}', and another one is named"
     event = trajectory.event(citation.event)
     if event is None:
         return f"event {citation.event} does not exist; the log ends with {trajectory.head[0]}"

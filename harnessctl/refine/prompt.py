@@ -17,7 +17,7 @@ from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.refine.evidence import LABEL
 from harnessctl.refine.ports import KnownUpdate
 from harnessctl.refine.secrecy import Secrecy
-from harnessctl.refine.transcript import boundary, pieces, render
+from harnessctl.refine.transcript import Piece, boundary, pieces, render
 
 #: Assumed where the model's window is unknown, and the most a request takes where it is large:
 #: beyond it a session costs more to read than its lessons are worth.
@@ -35,6 +35,9 @@ _PAST = {
     UpdateState.REJECTED: "rejected",
     UpdateState.TAKEN_BACK: "taken back",
 }
+
+
+Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,9 @@ def build_request(
     :raises HarnessError: the instructions alone do not fit.
     """
     room = tokens * 3
+    shown = pieces(material.trajectory, material.secrecy)
     for _ in range(10):
-        messages = _messages(material, room)
+        messages = _messages(material, shown, room)
         size = count(messages)
         if size <= tokens:
             return messages
@@ -88,11 +92,9 @@ def build_request(
     )
 
 
-def _messages(material: Material, room: int) -> tuple[Message, ...]:
+def _messages(material: Material, shown: tuple[Piece, ...], room: int) -> tuple[Message, ...]:
     instructions = files("harnessctl.refine").joinpath("instructions.md").read_text("utf-8")
-    mask = material.secrecy.mask
-    shown = pieces(material.trajectory, material.secrecy)
-    harness = mask(_harness(material, int(room * HARNESS_PART)))
+    harness = _harness(material, int(room * HARNESS_PART))
     word = boundary(material.trajectory, (harness, *(piece.text for piece in shown)))
     left = room - len(instructions) - len(harness)
     text = "\n".join(
@@ -125,29 +127,34 @@ def _about(trajectory: Trajectory) -> str:
 
 
 def _harness(material: Material, room: int) -> str:
+    """Masked before anything is cut, so that no half of a secret stays."""
+    mask = material.secrecy.mask
     entries = list(material.snapshot.entries.values())
     parts = ["Entries the harness holds (id, owner, description):"]
-    parts += _bounded((_line(entry) for entry in entries), room // 3, len(entries), "entries") or ["none"]
+    parts += _bounded((_line(entry, mask) for entry in entries), room // 3, len(entries), "entries") or [
+        "none"
+    ]
     past = [update for update in material.past if update.state in _PAST and update.record]
-    lines = map(_past_line, sorted(past, key=lambda update: update.id, reverse=True))
+    past.sort(key=lambda update: update.id, reverse=True)
+    lines = (_past_line(update, mask) for update in past)
     parts += ["", "Not to be proposed again:"]
     parts += _bounded(lines, room // 3, len(past), "updates") or ["nothing"]
     bodies = [entry for entry in entries if is_agents(entry)]
-    texts = (f"--- {entry.id}\n{entry.body.strip()}" for entry in bodies)
+    texts = (f"--- {entry.id}\n{mask(entry.body.strip())}" for entry in bodies)
     parts += ["", "Texts of the entries that may be updated:"]
     parts += _bounded(texts, room // 3, len(bodies), "texts; do not update what is not shown") or ["none"]
     return "\n".join(parts)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: Entry, mask: Mask) -> str:
     owner = "agent" if is_agents(entry) else "human: not to be changed"
-    return f"- {entry.id} ({owner}): {_one_line(entry.description)}"
+    return f"- {entry.id} ({owner}): {_one_line(mask(entry.description))}"
 
 
-def _past_line(update: KnownUpdate) -> str:
+def _past_line(update: KnownUpdate, mask: Mask) -> str:
     record, word = update.record, _PAST[update.state] if update.state else ""
     ids = ", ".join(change.id for change in record.entries) if record else ""
-    return f"- {word}: {_one_line(record.summary if record else '')} ({ids})"
+    return f"- {word}: {_one_line(mask(record.summary if record else ''))} ({ids})"
 
 
 def _one_line(text: str) -> str:

@@ -44,7 +44,7 @@ def pieces(trajectory: Trajectory, secrecy: Secrecy) -> tuple[Piece, ...]:
             continue
         masked = secrecy.mask(text)
         marks = ", holds a secret" if masked != text else ""
-        shown.append(Piece(f"#{event.n} {_heading(event)}{marks}", masked))
+        shown.append(Piece(f"#{event.n} {_heading(event, secrecy)}{marks}", masked))
     return tuple(shown)
 
 
@@ -53,12 +53,12 @@ def _number(data: Mapping[str, object], key: str) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _heading(event: Event) -> str:
+def _heading(event: Event, secrecy: Secrecy) -> str:
     words: list[str] = [event.type.value]
     for key in ("cell", "stream", "status", "name"):
         value = event.data.get(key)
         if isinstance(value, int | str) and value != "":
-            words.append(f"{key} {str(value)[:60]}")
+            words.append(f"{key} {secrecy.mask(str(value))[:60]}")
     return ", ".join(words).replace("\n", " ")
 
 

@@ -60,7 +60,7 @@ def test_line_ends_do_not_matter_and_other_white_space_does() -> None:
         ({"event": OUTPUT, "quote": "tracked: other.py"}, "the quote is not in event 5; copy it exactly"),
         ({"event": OUTPUT, "quote": "One file"}, "(it stands in 7, 8)"),
         ({"event": OUTPUT, "quote": "Tracked: app.py"}, "not in event 5"),
-        ({"event": OUTPUT, "session": "s2"}, "session 's2' is not 's1'"),
+        ({"event": OUTPUT, "session": "s2"}, "is session 's1', and another one is named"),
         ({"event": OUTPUT, "quote": "x" * 1001}, "1001 characters"),
     ],
 )

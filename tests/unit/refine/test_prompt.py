@@ -130,3 +130,8 @@ def test_damage_and_an_open_end_are_said() -> None:
     text = request(Trajectory(whole.session, whole.events[:-1], ("torn tail: 12 bytes",)))[1].content
     assert "It has not ended." in text
     assert "Damage: torn tail: 12 bytes" in text
+
+
+def test_no_half_of_a_secret_stays_where_a_line_is_cut() -> None:
+    cut = entry("memory/cut", f"---\ndescription: {'d' * 280} {TOKEN}\nowner: agent\n---\nx\n")
+    assert "ghp_" not in request(entries=(cut,))[1].content
