@@ -40,7 +40,7 @@ class RefineOutcome:
         return {
             "update": record.id if record else None,
             "commit": self.commit,
-            "entries": update.get("entries", []),
+            "entries": [change.id for change in record.entries] if record else [],
             "state": "open" if record else None,
             "session": self.session,
             "model": self.model,

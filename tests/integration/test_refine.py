@@ -99,6 +99,7 @@ async def test_a_proposal_is_a_ref_whose_record_git_alone_can_read(run: Refine, 
     landed = repo("rev-parse", "refs/heads/harness")
     outcome = await run(reply(edit()))
     update = outcome.record.id
+    assert outcome.to_json()["entries"] == ["memory/count-files"]
     assert proposals(repo) == [f"refs/harness/proposals/{update}"]
     assert repo("rev-parse", "refs/heads/harness") == landed
     assert repo("rev-parse", f"refs/harness/proposals/{update}^") == landed
