@@ -19,7 +19,8 @@ from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.ownership import human_edit
 from harnessctl.layers.l3_durable.proposals import changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE
-from harnessctl.layers.l3_durable.writer import Change, Edits
+from harnessctl.layers.l3_durable.validation import Edits
+from harnessctl.layers.l3_durable.writer import Change
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from harnessctl.domain.canonical import files_digest, sha256_hex
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import UsageError
-from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid
+from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid, record_path
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
+from harnessctl.layers.l3_durable.rules.names import place
 from harnessctl.layers.l3_durable.tree import GITLINK, TreeItem
 
 #: Name of the policy file below ``.harness/``.
@@ -22,22 +22,7 @@ Listing = Mapping[str, tuple[int, str]]
 
 def entry_of(path: str) -> EntryId | None:
     """The entry that ``path`` (below ``.harness/``) belongs to; None for records, policy and strangers."""
-    head, _, rest = path.partition("/")
-    kind = Kind.of_directory(head)
-    if kind is None or not rest:
-        return None
-    name = rest.partition("/")[0] if kind is Kind.SKILL else rest
-    if kind is not Kind.SKILL and not name.endswith(".md"):
-        return None
-    try:
-        return EntryId.parse(f"{head}/{name}")
-    except UsageError:
-        return None
-
-
-def is_entry_file(path: str) -> bool:
-    """Whether ``path`` counts for the entries digest: everything in the four kinds' folders."""
-    return Kind.of_directory(path.partition("/")[0]) is not None
+    return place(path).entry
 
 
 @dataclass(frozen=True)
@@ -78,8 +63,9 @@ class Content:
     def hashes(self) -> Iterator[tuple[str, int, str]]:
         """(path, mode, SHA-256 of the content) of every entry file; of a gitlink, SHA-256 of its id."""
         for found in self.entry_files:
-            data = found.oid.encode() if found.mode == GITLINK else self.repository.blob(found.oid)
-            yield found.path, found.mode, sha256_hex(data)
+            gitlink = found.mode == GITLINK
+            digest = sha256_hex(found.oid.encode()) if gitlink else self.repository.content_hash(found.oid)
+            yield found.path, found.mode, digest
 
     def read(self, path: str) -> bytes | None:
         """Content of one file below ``.harness/``."""
@@ -101,9 +87,17 @@ class Content:
         found = sorted(self.listing(entry).items())
         return tuple(EntryFile(path, mode, self.repository.blob(oid)) for path, (mode, oid) in found)
 
+    def entry_items(self, entry: EntryId) -> tuple[TreeItem, ...]:
+        """One entry's files, as the load rules read them."""
+        return tuple(self._item(TreeFile(p, mode, oid)) for p, (mode, oid) in self.listing(entry).items())
+
     def items(self) -> tuple[TreeItem, ...]:
         """Every file, as the load rules read it."""
         return tuple(self._item(f) for f in self.files)
+
+    def has_record(self, update: str) -> bool:
+        """Whether the record of ``update`` is here."""
+        return self.folder is not None and self.repository.entry(self.folder, record_path(update)) is not None
 
     def records(self) -> dict[str, str]:
         """Update id -> blob id of each record file; names that are not a record's are left to the rules."""

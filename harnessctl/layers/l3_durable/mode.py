@@ -15,6 +15,7 @@ from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.git.history import merge_base
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.lock import LOCK_NAME, read_lock
 
@@ -105,7 +106,8 @@ def find_place(repository: Repository, environment: Environment) -> Place:
     if stated == Mode.IN_TREE.value:
         mode = Mode.IN_TREE
     elif branch and _has_harness(repository, branch, remote):
-        mode = Mode.IN_TREE if _in_head(repository) else Mode.BRANCH
+        beside_code = stated is None and _in_head(repository) and _is_code(repository, branch, remote)
+        mode = Mode.IN_TREE if beside_code else Mode.BRANCH
     elif _in_head(repository):
         mode = Mode.IN_TREE
     if mode is Mode.IN_TREE:
@@ -133,10 +135,20 @@ def _branch(repository: Repository) -> str | None:
     return repository.config(BRANCH_KEY) or DEFAULT_BRANCH
 
 
-def _has_harness(repository: Repository, branch: str, remote: str) -> bool:
+def _tips(repository: Repository, branch: str, remote: str) -> list[str]:
     refs = (HEADS + branch, f"refs/remotes/{remote}/{branch}")
-    tips = (repository.refs.read(ref) for ref in refs)
-    return any(tip is not None and Content(repository, tip).folder is not None for tip in tips)
+    return [tip for tip in map(repository.refs.read, refs) if tip is not None]
+
+
+def _has_harness(repository: Repository, branch: str, remote: str) -> bool:
+    return any(Content(repository, tip).folder is not None for tip in _tips(repository, branch, remote))
+
+
+def _is_code(repository: Repository, branch: str, remote: str) -> bool:
+    """Whether the branch shares history with HEAD: an orphan harness branch never does."""
+    head = repository.head_commit
+    tips = _tips(repository, branch, remote)
+    return head is not None and any(merge_base(repository, head, tip) is not None for tip in tips)
 
 
 def _in_head(repository: Repository) -> bool:

@@ -69,6 +69,17 @@ def from_lock(place: Place, lock: Lock) -> Pin:
     )
 
 
+def locked_commit(place: Place) -> str | None:
+    """The commit that the lock makes the next run read, None without a lock.
+
+    Quicker than :func:`resolve_pin`, which also computes the entries digest; errors as there.
+    """
+    lock = read_lock(place.lock_path) if place.lock_path else None
+    if lock is None or reaches(place.repository, place.landed_tips(), lock.commit):
+        return lock.commit if lock else None
+    return from_lock(place, lock).commit
+
+
 def _unpinned(place: Place) -> Pin:
     tip = place.tip()
     if tip is None or place.mode is None:
@@ -111,12 +122,12 @@ def _revoked(pinned: Content, tip: Content) -> set[str]:
     return set(in_force(before, before.keys()) - in_force(after, after.keys()))
 
 
-def unread_updates(place: Place, pin: Pin) -> int:
-    """How many updates in force at the landed tip the next run will not read."""
+def unread_updates(place: Place, commit: str) -> int:
+    """How many updates in force at the landed tip a run that reads ``commit`` does not read."""
     tip = place.local_tip() or place.remote_tip()
-    if tip is None or not pin.commit or tip == pin.commit:
+    if tip is None or not commit or tip == commit:
         return 0
-    later = records_since(Content(place.repository, pin.commit), Content(place.repository, tip))
+    later = records_since(Content(place.repository, commit), Content(place.repository, tip))
     standing = in_force(later, later.keys())
     return sum(later[u].type is RecordType.UPDATE for u in standing)
 

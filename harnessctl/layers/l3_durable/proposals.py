@@ -32,7 +32,8 @@ from harnessctl.layers.l3_durable.ownership import agent_edit, owner_of
 from harnessctl.layers.l3_durable.records import find_record
 from harnessctl.layers.l3_durable.revisions import one_of
 from harnessctl.layers.l3_durable.updates import conflicts
-from harnessctl.layers.l3_durable.writer import Change, Edits, Moved, Writer
+from harnessctl.layers.l3_durable.validation import Edits
+from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,11 @@ def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: st
 
 def list_proposals(place: Place) -> tuple[Proposal, ...]:
     """Open proposals, oldest first; a ref whose record is landed is a left-over and is not one."""
-    landed = {u for tip in place.landed_tips() for u in Content(place.repository, tip).records()}
+    landed = [Content(place.repository, tip) for tip in place.landed_tips()]
     found = []
     for name, oid in place.repository.refs.list(PROPOSALS).items():
         update = name.removeprefix(PROPOSALS)
-        if update not in landed:
+        if not any(content.has_record(update) for content in landed):
             proposal = _read(place, update, oid)
             if proposal is not None:
                 found.append(proposal)
@@ -203,7 +204,7 @@ def accept(writer: Writer, proposal: Proposal) -> Moved:
     base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
 
     def plan(tip: Content) -> Change:
-        if proposal.id in tip.records():
+        if tip.has_record(proposal.id):
             raise ConflictError(f"{proposal.id} is landed already", id="already_landed")
         merged = merge(base, theirs, tip)
         _refuse_conflict(proposal, merged)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harnessctl.domain.errors import HarnessError
-from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, is_ulid
+from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.history import walk
@@ -27,12 +27,10 @@ def read_record(data: bytes) -> Record:
 
 def find_record(content: Content, update: str) -> Record | None:
     """The record of ``update`` at a commit, None when it is absent or unreadable."""
-    blob = content.records().get(update)
-    if blob is None:
-        return None
     try:
-        return read_record(content.repository.blob(blob))
-    except HarnessError:
+        data = content.read(record_path(update))
+        return read_record(data) if data is not None else None
+    except (HarnessError, ValueError):
         return None
 
 
@@ -67,7 +65,7 @@ def steps(repository: Repository, tips: Sequence[str], hidden: Sequence[str] = (
 def _step(repository: Repository, commit: Commit, mine: str | None, theirs: list[str | None]) -> Step:
     brought: set[str] | None = None
     for parent in theirs or [None]:
-        new = _new_records(repository, parent, mine)
+        new = new_records(repository, _updates(repository, parent), _updates(repository, mine))
         brought = new if brought is None else brought & new
     changed = len(theirs) < 2 and _entries(repository, theirs[0] if theirs else None) != _entries(
         repository, mine
@@ -79,9 +77,12 @@ def _entries(repository: Repository, folder: str | None) -> dict[str, str]:
     return {n: t for n, t in repository.subfolders(folder).items() if n != UPDATES_DIR}
 
 
-def _new_records(repository: Repository, before: str | None, after: str | None) -> set[str]:
-    old = repository.folder(before, UPDATES_DIR) if before else None
-    new = repository.folder(after, UPDATES_DIR) if after else None
+def _updates(repository: Repository, folder: str | None) -> str | None:
+    return repository.folder(folder, UPDATES_DIR) if folder else None
+
+
+def new_records(repository: Repository, old: str | None, new: str | None) -> set[str]:
+    """Ids of the record files that the ``updates/`` tree ``new`` has and ``old`` lacks."""
     found = set()
     for path in repository.changed(old, new):
         name = path.rpartition("/")[2].removesuffix(".json")

@@ -14,7 +14,7 @@ from pathlib import Path
 from harnessctl.config import Environment, parse_toml
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.ids import record_path
-from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
+from harnessctl.domain.pin import Lock, Mode, Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
 from harnessctl.layers.l3_durable import adding, decisions, identity, initialising, pinning, rollback
@@ -137,7 +137,7 @@ class HarnessStore:
 
     def unread(self, pin: Pin) -> int:
         """How many landed updates a run with ``pin`` will not read."""
-        return pinning.unread_updates(self.place, pin)
+        return pinning.unread_updates(self.place, pin.commit)
 
     def content(self, commit: str) -> Content:
         """Raw files at a full commit id."""
@@ -332,9 +332,9 @@ class HarnessStore:
     def _landed(self, record: Record | None, commit: str, lock: Lock | None = None) -> Landed:
         unread, pinned = 0, False
         with suppress(HarnessError):
-            pin = self.pin(allow_revoked=True)
-            pinned = pin.source is PinSource.LOCK
-            unread = pinning.unread_updates(self.place, pin)
+            locked = pinning.locked_commit(self.place)
+            pinned = locked is not None
+            unread = pinning.unread_updates(self.place, locked) if locked else 0
         return Landed(record, commit, lock, self.pushed(commit), pinned, unread)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.ids import UPDATES_DIR
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.history import reaches
@@ -12,7 +12,7 @@ from harnessctl.layers.l3_durable.git.repository import Commit
 from harnessctl.layers.l3_durable.merge import changed_entries, merge
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import DECISIONS, PROPOSALS
-from harnessctl.layers.l3_durable.records import find_record, read_record, steps
+from harnessctl.layers.l3_durable.records import find_record, new_records, steps
 from harnessctl.layers.l3_durable.states import Facts, derive
 
 
@@ -163,12 +163,12 @@ def _entries(place: Place, record: Record | None, commit: Commit) -> tuple[str, 
 
 def records_since(old: Content | None, new: Content) -> dict[str, Record]:
     """Readable records that ``new`` has and ``old`` lacks."""
-    known = old.records() if old else {}
+    repository = new.repository
+    before = repository.folder(old.folder, UPDATES_DIR) if old and old.folder else None
+    after = repository.folder(new.folder, UPDATES_DIR) if new.folder else None
     found = {}
-    for update, blob in new.records().items():
-        if update not in known:
-            try:
-                found[update] = read_record(new.repository.blob(blob))
-            except HarnessError:
-                continue
+    for update in new_records(repository, before, after):
+        record = find_record(new, update)
+        if record is not None:
+            found[update] = record
     return found

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
@@ -22,7 +21,7 @@ from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.operations import Operations
-from harnessctl.layers.l3_durable.validation import Checks
+from harnessctl.layers.l3_durable.validation import Checks, Edits
 
 #: Seconds a landing keeps trying against other writers. A landing takes milliseconds; eight busy
 #: writers need well under a second each.
@@ -30,9 +29,6 @@ PATIENCE = 30.0
 #: First pause after a lost race, in seconds; doubled up to :data:`LONGEST_PAUSE`, with full jitter.
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.25
-
-#: path below ``.harness/`` -> the file, None to remove it
-Edits = Mapping[str, EntryFile | None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class Writer:
         repository = self.place.repository
         content = Content(repository, base) if base else None
         self.checks.refuse_secrets(change.edits, change.message)
-        self.checks.refuse_broken(content, change.edits)
+        verdict = self.checks.refuse_broken(content, change.edits)
         self.reached("checked")
         edits: dict[str, tuple[int, str] | None] = {
             f"{HARNESS_DIR}/{path}": (file.mode, repository.write_blob(file.data)) if file else None
@@ -94,6 +90,7 @@ class Writer:
         for path, data in change.beside.items():
             edits[path] = (0o100644, repository.write_blob(data))
         tree = repository.write_tree(content.tree if content else None, edits)
+        self.checks.remember(repository.folder(tree, HARNESS_DIR), verdict)
         parents = (base,) if base else ()
         commit = repository.write_commit(tree, parents, change.author, change.committer, change.message)
         self.reached("written")

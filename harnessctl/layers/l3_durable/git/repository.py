@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,6 +73,7 @@ class Repository:
     def __init__(self, raw: pygit2.Repository) -> None:
         self.raw = raw
         self.refs = Refs(raw)
+        self._hashes: dict[str, str] = {}
         self._folders: dict[str, tuple[TreeFile, ...]] = {}
 
     @classmethod
@@ -219,6 +221,13 @@ class Repository:
         if not isinstance(found, pygit2.Blob):
             raise NotFoundError(f"{oid} is not a file's content", id="not_a_blob")
         return found.data
+
+    def content_hash(self, oid: str) -> str:
+        """SHA-256 of a blob's content, hex; kept for the life of this object."""
+        known = self._hashes.get(oid)
+        if known is None:
+            known = self._hashes[oid] = sha256(self.blob(oid)).hexdigest()
+        return known
 
     def _walk(self, tree: str) -> Iterator[TreeFile]:
         for item in self._tree(tree):
