@@ -21,7 +21,8 @@ MAX_DEPTH = 16
 
 #: What YAML 1.1 calls unprintable; asked here so that both of PyYAML's loaders say the same.
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_KEY_AND_VALUE = re.compile(r"\s*(?:- +)?(?P<key>[^\s:]+):[ \t]+\S")
+#: A key short enough to be repeated in a hint: no token is.
+_KEY_AND_VALUE = re.compile(r"\s*(?:- +)?(?P<key>[^\s:]{1,16}):[ \t]+\S")
 
 _C_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -151,7 +152,7 @@ class _Reader:
             raise self._error("HRN105", event, "merge keys are not read", "write the keys out")
         key: str = event.value
         if key in seen:
-            raise self._error("HRN104", event, f"the key '{key}' stands twice", "keep one of the two")
+            raise self._error("HRN104", event, "this key stands twice", "keep one of the two")
         return key
 
     def _plain(self, event: Any) -> None:

@@ -15,7 +15,7 @@ from harnessctl.layers.l3_durable.frontmatter import parse
 from harnessctl.layers.l3_durable.rules import load_rules as rules
 from harnessctl.layers.l3_durable.rules.names import Place, clashes, place
 from harnessctl.layers.l3_durable.rules.policy import check_policy
-from harnessctl.layers.l3_durable.rules.registry import below, found
+from harnessctl.layers.l3_durable.rules.registry import below, found, tidy
 from harnessctl.layers.l3_durable.rules.verdict import Verdict, judge
 from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, GITLINK, SYMLINK, TreeItem
 
@@ -117,8 +117,8 @@ class _Loader:
             for name, (entry, items) in sorted(self._groups.items())
             if name not in self._broken
         }
-        every = sorted((f for group in self._broken.values() for f in group), key=_order)
-        return LoadReport(Entries(good), tuple(every), {k: tuple(v) for k, v in self._broken.items()})
+        broken = {name: tidy(group) for name, group in self._broken.items()}
+        return LoadReport(Entries(good), tidy(f for group in broken.values() for f in group), broken)
 
     def _refuse(self, where: Place, path: str, finding: Finding) -> None:
         self._broken.setdefault(str(where.entry) if where.entry else path, []).append(finding)
@@ -217,7 +217,3 @@ def _mode(item: TreeItem) -> Finding | None:
         return None
     message = f"has mode {item.mode:06o}; allowed is 100644, and 100755 under a skill's scripts/"
     return found(rules.MODE, item.path, message)
-
-
-def _order(finding: Finding) -> tuple[str, int, int, str]:
-    return finding.path, finding.line, finding.column, finding.rule

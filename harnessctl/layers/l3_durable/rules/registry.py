@@ -8,7 +8,7 @@ touches; *authority* rules say what an agent's commit may not do; *commit* rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harnessctl.domain.finding import Finding, Severity
@@ -62,6 +62,21 @@ class Registry(Mapping[str, Rule]):
 def below(path: str) -> str:
     """``path`` below ``.harness/`` as it stands in findings: relative to the repository."""
     return f"{HARNESS_DIR}/{path}"
+
+
+def tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """``findings`` sorted by place, with whatever looks like a secret in their words masked.
+
+    Messages repeat names and keys that a repository chose; those may be anything.
+    """
+    ordered = sorted(set(findings), key=lambda f: (f.path, f.line, f.column, f.rule, f.message))
+    if not ordered:
+        return ()
+    from harnessctl.layers.l3_durable.secrets import (
+        mask,
+    )  # compiles thirty expressions; most checks find nothing
+
+    return tuple(replace(f, message=mask(f.message), hint=f.hint and mask(f.hint)) for f in ordered)
 
 
 def found(

@@ -1,0 +1,70 @@
+"""Places where a rendered page hides text, or where text speaks to the model over the reader's head.
+
+Every expression is anchored or bounded so that no text makes it take longer than its own length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+#: Words from which a comment says something; markers such as ``<!-- toc -->`` have fewer.
+_SAYS_SOMETHING = 3
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE)
+
+
+_FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("a comment written as a link definition", _form(r"^\[ [^\]\n]{0,40} \]: [ ]* (?:\#|<>) [ ]+ [\"'(]")),
+    (
+        "markup that hides text",
+        _form(
+            r"""<[a-z][^>\n]{0,300} \b (?: hidden\b | display\s?:\s?none | visibility\s?:\s?hidden
+            | opacity\s?:\s?0(?![.\d]) | font-size\s?:\s?0 )"""
+        ),
+    ),
+    (
+        "text pushed out of sight by white space",
+        _form(r"(?<![ \t\u00a0]) [ \t\u00a0]{200,} (?=\S)"),
+    ),
+    (
+        "a chat template's control words",
+        _form(r"<\|[a-z_]{2,20}\|> | \[/?INST\] | <</?SYS>> | </?(?:system|assistant)(?:_prompt)?>"),
+    ),
+    (
+        "an order to drop other instructions",
+        _form(
+            r"""\b (?:ignore|disregard|forget|override) \s (?:all\s|any\s|the\s|your\s){0,3}
+            (?:previous|prior|earlier|above|preceding|other|system) \s (?:\w{1,20}\s)?
+            (?:instruction|prompt|rule|message|guideline)s? \b"""
+        ),
+    ),
+    (
+        "an order to hide something from a person",
+        _form(
+            r"""\b (?:do\snot|don't|never|without) \s (?:tell|inform|mention|show|reveal)(?:ing)? \b
+            [^.\n]{0,40} \b (?:user|human|reviewer|person) \b"""
+        ),
+    ),
+    (
+        "a remote image whose address can carry data out",
+        _form(r"!\[ [^\]\n]{0,200} \]\( \s{0,4} https?:// [^)\s]{0,500} [?&] [^)\s=]{1,40} ="),
+    ),
+    ("a long run of encoded text", _form(r"(?<![a-z0-9+/]) [a-z0-9+/]{400,}")),
+)
+
+
+def hidden_text(text: str) -> Iterator[tuple[int, str]]:
+    """(index, what) of the first place of each form in ``text``."""
+    for match in _COMMENT.finditer(text):
+        if len(_WORD.findall(match[1])) >= _SAYS_SOMETHING:
+            yield match.start(), "a comment that a rendered page hides"
+            break
+    for what, form in _FORMS:
+        found = form.search(text)
+        if found:
+            yield found.start(), what
