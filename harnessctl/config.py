@@ -321,3 +321,7 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
         except (ValueError, AttributeError) as error:
             raise UsageError(f"harness.toml: gate {number}: {error}", id="bad_config") from error
     return tuple(gates)
+
+
+#: Keys of git configuration that set something, ``harness.*``.
+GIT_KEYS = tuple(key.git for key in _KEYS if key.git)

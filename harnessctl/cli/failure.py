@@ -40,7 +40,7 @@ def report_internal(error: BaseException, argv: list[str], *, as_json: bool) -> 
 
 
 def _write_report(error: BaseException, argv: list[str]) -> Path | None:
-    """The report: version, platform, verb, traceback. Values of variables are left out, and secrets masked."""
+    """The report: version, platform, verb, traceback; no values of variables, and secrets masked."""
     import platform
     from importlib.metadata import version
 

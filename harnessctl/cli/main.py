@@ -60,16 +60,16 @@ SECTIONS: dict[str, dict[str, Verb]] = {
 class VerbGroup(TyperGroup):
     """The root group; looks verbs up in :data:`SECTIONS`."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
         """All verbs, in the order of the table."""
         return [name for section in SECTIONS.values() for name in section]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ARG002
         """Import the verb's module and build its command; None for an unknown name."""
         verb = next((section[cmd_name] for section in SECTIONS.values() if cmd_name in section), None)
         return _load(cmd_name, verb) if verb else None
 
-    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ARG002
         """Write the table without importing any verb."""
         for title, section in SECTIONS.items():
             with formatter.section(title):
@@ -138,7 +138,9 @@ def run(argv: list[str]) -> int:
     try:
         if sys.platform == "win32":
             raise HarnessError(
-                "harnessctl does not run on Windows", id="platform", hint="use it in WSL, or on Linux or macOS"
+                "harnessctl does not run on Windows",
+                id="platform",
+                hint="use it in WSL, or on Linux or macOS",
             )
         code = _root().main(args=argv, prog_name="harnessctl", standalone_mode=False)
         sys.stdout.flush()

@@ -1,0 +1,145 @@
+"""``harnessctl list | show | add``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harnessctl import bootstrap
+from harnessctl.cli.landing import tell_landed
+from harnessctl.cli.output import note, patch, print_json, say, table
+from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
+from harnessctl.domain.ids import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from harnessctl.commands.show import ShownUpdate
+    from harnessctl.domain.finding import Finding
+
+At = Annotated[str, typer.Option("--at", metavar="REV", help="At this revision instead of the pin.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def list_command(
+    at: At = "",
+    kind: Annotated[
+        list[Kind] | None, typer.Option("--kind", help="Only this kind; may be given again.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List entries at the pin, or at a revision.
+
+    What cannot be read is named on stderr, and the exit code is then 1.
+
+    REV: a full or short commit of the harness, a branch, REV~N, an update's id or its beginning.
+    """
+    from harnessctl.commands.list_entries import list_entries
+
+    listing = list_entries(bootstrap.store(), at=at or None, kinds=kind or ())
+    if as_json:
+        print_json(listing.to_json())
+    else:
+        rows = [(str(e.id), e.status.value if e.status else "", e.description) for e in listing.entries]
+        if rows:
+            table(("id", "status", "description"), rows)
+        else:
+            note("no entries" if not listing.commit else f"no entries at {listing.commit[:12]}")
+    _tell_broken(listing.broken)
+
+
+def show_command(
+    what: Annotated[
+        str, typer.Argument(metavar="ID", help="An entry's id, as in memory/build; or an update's.")
+    ],
+    at: At = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print one entry as it stands in git, or one update with its change.
+
+    The entry is read at the pin, or at --at REV. An update is named by its id or the beginning of it.
+    """
+    from harnessctl.commands.show import show_entry, show_update
+
+    store = bootstrap.store()
+    if "/" not in what:
+        update = show_update(store, what)
+        print_json(update.to_json()) if as_json else _tell_update(update)
+        return
+    shown = show_entry(store, what, at=at or None)
+    if as_json:
+        print_json(shown.to_json())
+        return
+    say(shown.text.rstrip("\n"))
+    others = [f.path for f in shown.entry.files if f is not shown.entry.main]
+    for path in others:
+        note(f"also: {path}")
+
+
+def add_command(
+    entry: Annotated[str, typer.Argument(metavar="ID", help="The entry's id, as in memory/build-commands.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file, a skill's folder, or - for standard input.")
+    ] = "-",
+    message: Annotated[str, typer.Option("--message", "-m", help="One line: what changes.")] = "",
+    why: Annotated[str, typer.Option("--why", help="Why, for the record.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add or replace an entry from a file or standard input.
+
+    The file is Markdown with YAML frontmatter, of which 'description' is needed:
+
+        printf -- '---\\ndescription: how to build\\n---\\nmake all\\n' | harnessctl add memory/build
+
+    In branch mode the entry lands as one commit with its record; in-tree both are written for you to
+    commit. It is validated and scanned for secrets before anything is written.
+    """
+    from harnessctl.commands.add import add
+
+    store = bootstrap.store()
+    landed = add(store, entry, _source(file), summary=message, why=why)
+    if as_json:
+        print_json(landed.to_json())
+    else:
+        tell_landed(landed, store.branch)
+
+
+def _source(file: str) -> Path | bytes:
+    if file != "-":
+        path = Path(file)
+        if not path.exists():
+            raise NotFoundError(f"there is no file {file}", id="no_file", hint="name a file, or - for stdin")
+        return path
+    if sys.stdin.isatty():
+        raise UsageError(
+            "nothing to read: standard input is a terminal",
+            id="no_input",
+            hint="harnessctl add ID FILE, or pipe the text in",
+        )
+    return sys.stdin.buffer.read()
+
+
+def _tell_update(shown: ShownUpdate) -> None:
+    update = shown.update
+    say(f"update {update.id or '(unrecorded)'}")
+    record = update.record
+    if record:
+        say(f"{record.summary}\n\n{record.why}".rstrip())
+    patch(shown.patch.decode("utf-8", "replace"))
+
+
+def _tell_broken(broken: Iterable[Finding]) -> None:
+    """Name what cannot be read, and end with 1 when there is any."""
+    count = 0
+    for finding in broken:
+        place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+        note(
+            f"broken: {place}: {finding.rule}: {finding.message}"
+            + (f" ({finding.hint})" if finding.hint else "")
+        )
+        count += 1
+    if count:
+        raise typer.Exit(int(ExitCode.FAILED))

@@ -1,0 +1,55 @@
+"""``harnessctl init``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnessctl import bootstrap
+from harnessctl.cli.landing import tell_pushed
+from harnessctl.cli.output import print_json, say
+from harnessctl.commands.init import Initialised, init
+from harnessctl.domain.pin import Mode
+
+
+def command(
+    in_tree: Annotated[
+        bool,
+        typer.Option(
+            "--in-tree", help="Keep .harness/ beside the code, reviewed with it, and not on a branch."
+        ),
+    ] = False,
+    unpinned: Annotated[
+        bool, typer.Option("--unpinned", help="Write no harness.lock: runs follow the branch's tip.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Start a harness in this repository.
+
+    By default an orphan branch 'harness' is made, which holds .harness/ and nothing of the code; HEAD,
+    index and work tree stay as they are. The one new file is harness.lock, the pin: commit it, so that
+    a checkout of old code runs with the harness of its day, or ignore it.
+
+    Another branch name: git config harness.branch NAME.
+    """
+    done = init(bootstrap.store(), in_tree=in_tree, unpinned=unpinned)
+    if as_json:
+        print_json(done.to_json())
+        return
+    _tell(done)
+
+
+def _tell(done: Initialised) -> None:
+    landed = done.landed
+    if done.mode is Mode.IN_TREE:
+        say("started a harness in-tree, under .harness/")
+        say("commit them: " + " ".join(path.name for path in landed.written) if landed.written else "")
+        return
+    say(f"started a harness on branch '{done.branch}' ({landed.commit[:12]})")
+    if landed.lock:
+        say("wrote harness.lock, the revision that runs read: commit it with the code, or ignore it")
+    else:
+        say("unpinned: runs follow the branch's tip")
+    tell_pushed(landed.pushed, done.branch)
+    say('next: harnessctl run "..."; harnessctl refine; harnessctl review list')

@@ -1,0 +1,59 @@
+"""``harnessctl status``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harnessctl import bootstrap
+from harnessctl.cli.landing import tell_pushed
+from harnessctl.cli.output import print_json, say
+from harnessctl.domain.pin import Mode
+
+if TYPE_CHECKING:
+    from harnessctl.commands.status import Status
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Mode, pin, tip, open proposals: where the harness of this repository stands."""
+    from harnessctl.commands.status import status
+
+    found = status(bootstrap.store())
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _tell(found)
+
+
+def _tell(found: Status) -> None:
+    if found.mode is None:
+        say("no harness here: runs work with an empty one; harnessctl init starts one")
+        return
+    where = (
+        f"branch '{found.branch}'"
+        if found.mode is Mode.BRANCH
+        else f".harness/ in-tree, lands on '{found.branch}'"
+    )
+    say(f"harness: {where}, tip {found.tip[:12] or '(nothing landed)'}")
+    tell_pushed(found.pushed, found.branch)
+    if found.pin:
+        commit = found.pin.commit[:12] or "nothing"
+        say(f"{found.pinned}: runs read {commit}, {_count(found.entries, 'entry', 'entries')}")
+        if found.pin.note:
+            say(f"  {found.pin.note}")
+    elif found.problem:
+        say(f"the pin cannot be read: {found.problem.message}")
+        say(f"  {found.problem.hint}")
+    if found.unread:
+        say(f"{_count(found.unread, 'landed update')} that the next run does not read: harnessctl pin")
+    for finding in found.broken:
+        say(f"broken: {finding.path}: {finding.rule}: {finding.message}")
+    conflicts = f", {found.conflicts} in conflict" if found.conflicts else ""
+    say(f"{_count(found.proposals, 'open proposal')}{conflicts}")
+    for place in found.in_use:
+        say(f"in use: {place}; nothing lands there meanwhile")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
