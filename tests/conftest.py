@@ -7,7 +7,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pygit2
 import pytest
+from pygit2.enums import ConfigLevel
 
 KEPT = {"PATH", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START", "VIRTUAL_ENV"}
 
@@ -25,6 +27,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    # libgit2 reads these paths once, when it is loaded: a new HOME alone would not reach it.
+    for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.SYSTEM):
+        pygit2.settings.search_path[level] = str(folder if level is ConfigLevel.GLOBAL else folder / "none")
     config = folder / ".gitconfig"
     config.write_text(
         "[user]\n\tname = Ada Reviewer\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"
