@@ -32,9 +32,27 @@ SAFE = (
 )
 
 
-def safe_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """``variables`` without ``GIT_*``, in the C locale, never asking or paging."""
-    kept = {k: v for k, v in variables.items() if not k.startswith("GIT_")}
+#: What git hands to a hook about the hook's own repository: which index, which objects.
+HOOK_VARIABLES = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_COMMON_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_QUARANTINE_PATH",
+    }
+)
+
+
+def safe_environment(variables: Mapping[str, str], *, in_hook: bool = False) -> dict[str, str]:
+    """``variables`` without ``GIT_*``, in the C locale, never asking or paging.
+
+    :param in_hook: keep :data:`HOOK_VARIABLES`; only for the repository that the hook runs in.
+    """
+    keep = HOOK_VARIABLES if in_hook else frozenset()
+    kept = {k: v for k, v in variables.items() if k in keep or not k.startswith("GIT_")}
     # Tests and hermetic builds leave the machine's configuration out; that only ever runs less.
     if "GIT_CONFIG_NOSYSTEM" in variables:
         kept["GIT_CONFIG_NOSYSTEM"] = variables["GIT_CONFIG_NOSYSTEM"]
@@ -48,16 +66,22 @@ def safe_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_git(
-    args: Sequence[str], cwd: Path, variables: Mapping[str, str], *, timeout: float | None = 120
+    args: Sequence[str],
+    cwd: Path,
+    variables: Mapping[str, str],
+    *,
+    timeout: float | None = 120,
+    in_hook: bool = False,
 ) -> bytes:
     """Standard output of ``git <args>`` run in ``cwd``.
 
     :param variables: the process environment to start from.
+    :param in_hook: as for :func:`safe_environment`.
     :raises UsageError: ``git_missing``.
     :raises HarnessError: ``git_failed``, with git's own words.
     """
     command = ["git", "--no-pager", *(part for key in SAFE for part in ("-c", key)), *args]
-    environment = safe_environment(variables)
+    environment = safe_environment(variables, in_hook=in_hook)
     try:
         done = subprocess.run(
             command,

@@ -171,9 +171,12 @@ class Repository:
         return str(found.id) if isinstance(found, pygit2.Tree) else None
 
     def file(self, tree: str, path: str) -> bytes | None:
-        """Content of the file ``path`` in ``tree``, None when it is absent or no file."""
-        found = self._at(tree, path)
-        return found.data if isinstance(found, pygit2.Blob) else None
+        """Content of the file ``path`` in ``tree``, None when it is absent or no file.
+
+        :raises NotFoundError: ``missing_object``.
+        """
+        found = self.entry(tree, path)
+        return self.blob(found.oid) if found is not None and found.mode != FileMode.COMMIT else None
 
     def entry(self, tree: str, path: str) -> TreeFile | None:
         """Mode and id of the file ``path`` in ``tree``, None when it is absent or a folder."""

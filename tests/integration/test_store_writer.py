@@ -1,0 +1,411 @@
+"""The transaction: nothing lost, nothing half, nothing written that may not be."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError
+from harnessctl.domain.ids import EntryId
+from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.adding import Addition
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.names import PROPOSALS
+from harnessctl.layers.l3_durable.validation import InvalidError
+from tests.conftest import Git
+from tests.fakes.harness import add, fsck_is_clean, land, note, propose, started, store_of, text_of
+
+ROOT = Path(__file__).parents[2]
+
+CHILD = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from tests.conftest import Git
+from tests.fakes.harness import *
+{first}
+store = store_of(Git(Path({repo!r})))
+{code}
+"""
+
+NO_SWAP = """
+import pygit2
+class Blind(type(store.repository.refs)):
+    def move(self, name, old, new, message):
+        self._raw.create_reference_direct(name, pygit2.Oid(hex=new), True, message)
+store.repository.refs = Blind(store.repository.raw)
+"""
+
+
+def child(git: Git, code: str, first: str = "") -> subprocess.Popen[bytes]:
+    """A process of its own that runs ``code`` with ``store``, and ``first`` before that is opened."""
+    script = CHILD.format(root=str(ROOT), repo=str(git.root), code=code, first=first)
+    return subprocess.Popen([sys.executable, "-W", "error", "-c", script], stderr=subprocess.PIPE)
+
+
+def eight_writers(git: Git, before: str = "") -> tuple[int, int]:
+    """Eight processes add 20 entries each; how many entries and records landed."""
+    started(git)
+    code = before + "for n in range(20): add(store, f'w{w}-{{n}}', f'text {{n}}')".replace("{{", "{").replace(
+        "}}", "}"
+    )
+    running = [child(git, code.replace("{w}", str(w))) for w in range(8)]
+    for process in running:
+        _, said = process.communicate(timeout=240)
+        if not before:
+            assert process.returncode == 0, said.decode()
+    names = git("ls-tree", "-r", "--name-only", "refs/heads/harness").splitlines()
+    return sum("/memory/" in n for n in names), sum("/updates/" in n for n in names)
+
+
+@pytest.mark.slow
+def test_eight_processes_adding_twenty_entries_each_lose_none(repo: Git) -> None:
+    assert eight_writers(repo) == (160, 160)
+    assert fsck_is_clean(repo)
+    assert len(repo("rev-list", "refs/heads/harness", "--").splitlines()) == 161
+
+
+@pytest.mark.slow
+def test_without_compare_and_swap_the_same_loses_entries(repo: Git) -> None:
+    entries, _ = eight_writers(repo, NO_SWAP)
+    assert entries < 160
+
+
+def test_head_index_and_branch_are_untouched(repo: Git) -> None:
+    def state() -> tuple[str, bytes, str, str]:
+        index = (repo.root / ".git/index").read_bytes()
+        return repo("rev-parse", "HEAD"), index, repo("symbolic-ref", "HEAD"), repo("stash", "list")
+
+    before = state()
+    store = started(repo)
+    base = store.landed_tip()
+    add(store, "a", "one")
+    land(store, "b", "two")
+    store.reject(propose(store, "c", "three").id, "no")
+    store.rollback(base)
+    assert state() == before
+    assert repo("status", "--porcelain") == "?? harness.lock"
+    assert fsck_is_clean(repo)
+
+
+def test_git_14_a_writer_with_an_old_picture_overwrites_nothing(repo: Git) -> None:
+    store = started(repo)
+    land(store, "e", "first")
+    old = store.landed_tip()
+    late = propose(store, "e", "from the old picture", base=old)
+    land(store, "e", "second")
+    with pytest.raises(ConflictError) as caught:
+        store_of(repo).accept(late.id)
+    assert caught.value.id == "conflict"
+    assert "memory/e" in caught.value.message
+    assert text_of(repo, "e") == "second"
+    again = store_of(repo)
+    assert [(p.id, p.state) for p in again.proposals()] == [(late.id, UpdateState.CONFLICT)]
+    assert {u.id: u.state for u in again.updates()}[late.id] is UpdateState.CONFLICT
+
+
+def test_a_moved_base_merges_where_the_sides_changed_different_entries(repo: Git) -> None:
+    store = started(repo)
+    land(store, "a", "one")
+    old = store.landed_tip()
+    add(store, "c", "meanwhile")
+    moved = store.accept(propose(store, "b", "two", base=old).id)
+    assert [text_of(repo, n) for n in "abc"] == ["one", "two", "meanwhile"]
+    assert repo("rev-parse", f"{moved.commit}^") != old
+    assert repo("rev-list", "--count", "refs/heads/harness", "--") == "4"
+
+
+def test_both_sides_making_the_same_change_is_no_conflict(repo: Git) -> None:
+    store = started(repo)
+    old = store.landed_tip()
+    late = propose(store, "a", "same", base=old)
+    land(store, "a", "same")
+    store.accept(late.id)
+    assert text_of(repo, "a") == "same"
+
+
+def objects(git: Git) -> str:
+    return git("count-objects", "-v")
+
+
+def test_a_secret_is_refused_before_any_object_exists(repo: Git) -> None:
+    store = started(repo)
+    planted = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    before = objects(repo), repo("for-each-ref")
+    with pytest.raises(RefusedError) as caught:
+        add(store, "leak", f"token {planted}")
+    assert caught.value.id == "secret_found"
+    assert planted not in caught.value.message + caught.value.hint
+    assert ".harness/memory/leak.md:6:" in caught.value.message
+    with pytest.raises(RefusedError):
+        propose(store, "leak", f"token {planted}")
+    assert (objects(repo), repo("for-each-ref")) == before
+    found = subprocess.run(["grep", "-rl", planted, repo.root, store.state_dir], capture_output=True)
+    assert found.stdout == b""
+
+
+def test_an_allowed_digest_lets_a_harmless_value_pass(repo: Git) -> None:
+    planted = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    store = started(repo)
+    with pytest.raises(RefusedError) as caught:
+        add(store, "sample", planted)
+    digest = caught.value.hint.rsplit(" ", 1)[1]
+    from harnessctl.config import read_environment
+    from harnessctl.layers.l3_durable.store import open_store
+
+    add(open_store(repo.root, read_environment(), allow=[digest]), "sample", planted)
+    assert text_of(repo, "sample") == planted
+
+
+def test_a_broken_entry_is_refused_before_any_object_exists(repo: Git) -> None:
+    store = started(repo)
+    before = objects(repo)
+    broken = EntryFile("memory/x.md", 0o100644, b"---\ndescription: a: b\n---\n")
+    with pytest.raises(InvalidError) as caught:
+        store.add(Addition(EntryId.parse("memory/x"), (broken,)))
+    assert caught.value.findings[0].path == ".harness/memory/x.md"
+    assert caught.value.findings[0].line == 2
+    assert objects(repo) == before
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_entry_that_others_depend_on_cannot_be_deleted(repo: Git, fresh: bool) -> None:
+    """Also where the base is known to be whole, and nothing but the touched entries is judged."""
+    store = started(repo)
+    land(store, "base", "x")
+    land(store, "user", "y", depends_on="memory/base")
+    if fresh:
+        (store.state_dir / "verdicts").unlink()
+        store = store_of(repo)
+    with pytest.raises(InvalidError, match="memory/base"):
+        propose(store, "base", "")
+    with pytest.raises(InvalidError, match="memory/nowhere"):
+        add(store, "z", "z", depends_on="memory/nowhere")
+    add(store, "z", "z", depends_on="memory/user")
+
+
+def test_names_that_clash_with_a_neighbour_are_refused_from_memory_too(repo: Git) -> None:
+    store = started(repo)
+    skill = EntryId.parse("skills/s")
+    main = EntryFile("skills/s/SKILL.md", 0o100644, b"---\nname: s\ndescription: d\n---\n")
+
+    def with_file(name: str) -> Addition:
+        return Addition(
+            skill,
+            (
+                *store.content(store.landed_tip()).entry(skill),
+                main,
+                EntryFile(f"skills/s/{name}", 0o100644, b"x"),
+            ),
+        )
+
+    store.add(with_file("references/A.md"))
+    with pytest.raises(InvalidError, match="differ only by case"):
+        store.add(with_file("references/a.md"))
+
+
+def test_a_broken_neighbour_made_by_hand_does_not_stop_other_landings(repo: Git, tmp_path: Path) -> None:
+    store = started(repo)
+    by_hand(repo, tmp_path, ".harness/memory/bad.md", "no frontmatter\n")
+    add(store, "good", "fine")
+    assert text_of(repo, "good") == "fine"
+    snapshot = store.snapshot_at(store.landed_tip())
+    assert list(snapshot.entries) == ["memory/good"]
+    assert [f.path for f in snapshot.broken] == [".harness/memory/bad.md"]
+
+
+def by_hand(git: Git, tmp_path: Path, path: str, text: str | None, message: str = "by hand") -> str:
+    """A person's commit on the harness branch, with git alone; the work tree is removed again."""
+    place = tmp_path / "hand"
+    git("worktree", "add", "-q", str(place), "harness")
+    hand = Git(place)
+    if text is None:
+        (place / path).unlink()
+    else:
+        hand.write(path, text)
+    commit = hand.commit(message)
+    git("worktree", "remove", "--force", str(place))
+    return commit
+
+
+POINTS = ("checked", "written", "moved", "cleaned")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_point_leaves_the_update_landed_or_open(repo: Git, point: str) -> None:
+    store = started(repo)
+    proposal = propose(store, "a", "one")
+    stop = f"import os\nstore.writer.reached = lambda p: p == {point!r} and os.kill(os.getpid(), 9)\n"
+    process = child(repo, f"{stop}store.accept({proposal.id!r})")
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    after = store_of(repo)
+    landed = point in ("moved", "cleaned")
+    assert [(u.id, u.state) for u in after.updates()] == [
+        (proposal.id, UpdateState.LANDED if landed else UpdateState.OPEN)
+    ]
+    assert [p.id for p in after.proposals()] == ([] if landed else [proposal.id])
+    assert (text_of(repo, "a") == "one") is landed
+    if not landed:
+        after.accept(proposal.id)
+    land(after, "b", "next")
+    assert fsck_is_clean(repo)
+
+
+def test_a_ref_that_is_held_ends_in_words(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = started(repo)
+    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.PATIENCE", 0.3)
+    lock = repo.root / ".git/refs/heads/harness.lock"
+    lock.touch()
+    with pytest.raises(ConflictError) as caught:
+        add(store, "a", "one")
+    assert caught.value.id == "moved_ref"
+    lock.unlink()
+    add(store, "a", "one")
+
+
+def test_moving_from_a_stale_value_is_refused(repo: Git) -> None:
+    store = started(repo)
+    first = store.landed_tip()
+    add(store, "a", "one")
+    second = store.landed_tip()
+    refs = store.repository.refs
+    for old, new in ((first, second), (None, second), (first, None)):
+        with pytest.raises(LostRaceError):
+            refs.move("refs/heads/harness", old, new, "x")
+    assert refs.read("refs/heads/harness") == second
+
+
+# -- fsync ---------------------------------------------------------------------------------------
+
+FSYNC = {"x86_64": (0xC000003E, 74, 75), "aarch64": (0xC00000B7, 82, 83)}
+WITHOUT_FSYNC = """
+import ctypes, struct, errno
+arch, fsync, fdatasync = {numbers}
+def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
+rules = [op(0x20, 0, 0, 4), op(0x15, 0, 4, arch), op(0x20, 0, 0, 0),
+         op(0x15, 1, 0, fsync), op(0x15, 0, 1, fdatasync),
+         op(0x06, 0, 0, 0x00050000 | errno.EIO), op(0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(rules), len(rules) * 8)
+class Program(ctypes.Structure): _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+program = Program(len(rules), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0, ctypes.get_errno()
+"""
+TURNED_OFF = "import pygit2\npygit2.option(pygit2.enums.Option.ENABLE_FSYNC_GITDIR, False)\n"
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in FSYNC, reason="seccomp filters are Linux's"
+)
+@pytest.mark.parametrize("off", [False, True])
+def test_a_landing_reaches_the_disk_before_it_counts(repo: Git, off: bool) -> None:
+    """Where fsync fails, so does the landing; with the guard off it would not even notice."""
+    started(repo)
+    code = WITHOUT_FSYNC.format(numbers=FSYNC[platform.machine()]) + "add(store, 'a', 'one')"
+    process = child(repo, code, TURNED_OFF if off else "")
+    _, said = process.communicate(timeout=60)
+    if off:
+        assert process.returncode == 0, said.decode()
+        assert text_of(repo, "a") == "one"
+    else:
+        assert process.returncode == 1
+        assert "write_failed" in said.decode() or "cannot write into the repository" in said.decode()
+        assert text_of(repo, "a") is None
+
+
+# -- records -------------------------------------------------------------------------------------
+
+
+def test_the_record_tells_without_harnessctl(repo: Git) -> None:
+    store = started(repo)
+    landed = land(store, "a", "one")
+    assert landed.record is not None
+    path = next(
+        n for n in repo("ls-tree", "-r", "--name-only", landed.commit).splitlines() if "/updates/" in n
+    )
+    raw = repo("show", f"{landed.commit}:{path}")
+    record = json.loads(raw)
+    assert raw + "\n" == json.dumps(record, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+    assert record["evidence"][0]["excerpt"][0]["text"] == "tracked: 3"
+    assert record["entries"][0]["after"].startswith("sha256:")
+    told = repo("log", "-1", "--format=%an | %cn | %(trailers:key=Harness-Accepted-By)", landed.commit, "--")
+    assert told == "harnessctl agent | Ada Reviewer | Harness-Accepted-By: Ada Reviewer <ada@example.com>"
+
+
+def test_a_record_digest_can_be_recomputed_with_git_alone(repo: Git) -> None:
+    import hashlib
+
+    store = started(repo)
+    landed = land(store, "a", "one")
+    assert landed.record is not None
+    blob = subprocess.run(
+        ["git", "show", f"{landed.commit}:.harness/memory/a.md"],
+        cwd=repo.root,
+        capture_output=True,
+        check=True,
+    ).stdout
+    rows = [["memory/a.md", "100644", hashlib.sha256(blob).hexdigest()]]
+    expected = "sha256:" + hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+    assert landed.record.entries[0].after == expected
+    assert store.pin("harness").entries == expected
+
+
+def test_a_proposal_made_past_the_door_is_refused(repo: Git, tmp_path: Path) -> None:
+    """An agent with git can make the ref; what the door refuses is refused at landing too."""
+    store = started(repo)
+    add(store, "mine", "a person's")
+    real = propose(store, "a", "one")
+    for path, text, error in (
+        (".harness/harness.toml", "schema = 1\n# loosened\n", "bad_proposal"),
+        (".harness/memory/a.md", note("a", "changed", owner="agent").data.decode(), "bad_proposal"),
+        (".harness/memory/mine.md", note("mine", "agent's now", owner="agent").data.decode(), "bad_proposal"),
+    ):
+        place = tmp_path / "forge"
+        repo("worktree", "add", "-q", "--detach", str(place), real.commit)
+        forge = Git(place)
+        forge.write(path, text)
+        forge("add", "-A")
+        forge("commit", "-q", "--amend", "-m", "forged")
+        repo("update-ref", PROPOSALS + real.id, forge("rev-parse", "HEAD"))
+        repo("worktree", "remove", "--force", str(place))
+        with pytest.raises(RefusedError) as caught:
+            store_of(repo).accept(real.id)
+        assert caught.value.id == error
+        assert text_of(repo, "mine") == "a person's"
+
+
+def test_an_agent_may_not_touch_what_a_human_owns_nor_claim_verified(repo: Git) -> None:
+    store = started(repo)
+    add(store, "mine", "a person's")
+    add(store, "stated", "x", owner="agent")
+    for text in ("changed", ""):
+        with pytest.raises(RefusedError) as caught:
+            propose(store, "mine", text, owner="agent")
+        assert caught.value.id == "not_owner"
+    with pytest.raises(RefusedError) as caught:
+        propose(store, "new", "text", status="verified")
+    assert caught.value.id == "claims_verified"
+    store.accept(propose(store, "stated", "y", owner="human", origin="human").id)
+    entry = store.snapshot_at(store.landed_tip()).entries["memory/stated"]
+    assert (entry.own("owner"), entry.own("origin")) == ("agent", "agent")
+
+
+def test_a_full_failure_to_write_is_words(repo: Git) -> None:
+    store = started(repo)
+    if os.geteuid() == 0:
+        (repo.root / ".git/objects").rename(repo.root / ".git/objects.away")
+        (repo.root / ".git/objects").write_text("in the way")
+    else:
+        (repo.root / ".git/objects").chmod(0o500)
+    with pytest.raises(HarnessError):
+        add(store, "a", "one")
