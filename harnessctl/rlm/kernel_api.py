@@ -17,6 +17,7 @@ import builtins
 import codecs
 import collections
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -185,6 +186,51 @@ def make_exit() -> Any:
     return Exit()  # type: ignore[no-untyped-call]
 
 
+class Harness:
+    """The pinned entries, for code: ``harness.list()``, ``harness.search("words")``, ``harness.show(id)``."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def _entries(self) -> list[dict[str, Any]]:
+        if not os.path.exists(self._path):
+            return []
+        with open(self._path, encoding="utf-8") as file:
+            entries: list[dict[str, Any]] = json.load(file)
+        return entries
+
+    def list(self) -> builtins.list[str]:
+        """Ids and descriptions of every entry."""
+        return [f"{entry['id']}: {entry['description']}" for entry in self._entries()]
+
+    def search(self, words: str) -> builtins.list[str]:
+        """Ids and descriptions of entries that hold any of ``words``, most of them first."""
+        wanted = words.lower().split()
+        found = []
+        for entry in self._entries():
+            text = " ".join([entry["id"], entry["description"], *entry["files"].values()]).lower()
+            score = sum(word in text for word in wanted)
+            if score:
+                found.append((-score, f"{entry['id']}: {entry['description']}"))
+        return [line for _, line in sorted(found)]
+
+    def show(self, id: str) -> str:  # noqa: A002 - the word the prompt uses
+        """The whole text of one entry, all its files.
+
+        :raises KeyError: no such entry.
+        """
+        entry = next((e for e in self._entries() if e["id"] == id), None)
+        if entry is None:
+            raise KeyError(f"no entry {id!r}; harness.list() names them all")
+        files = entry["files"]
+        if len(files) == 1:
+            return str(next(iter(files.values())))
+        return "\n".join(f"==> {path} <==\n{text}" for path, text in files.items())
+
+    def __repr__(self) -> str:
+        return f"<harness: {len(self._entries())} entries; list(), search(words), show(id)>"
+
+
 class Limited:
     """One of the kernel's output streams, which lets a cell's first and last ``EACH`` characters through.
 
@@ -324,10 +370,15 @@ def no_colours() -> None:
     os.environ["TERM"] = "dumb"
 
 
-def install(ip: Any) -> None:
-    """Put the names into the namespace and the rules into the shell ``ip``."""
+def install(ip: Any, entries: str = "") -> None:
+    """Put the names into the namespace and the rules into the shell ``ip``.
+
+    :param entries: JSON file with the pinned entries.
+    """
     shell = Shell(ip)
+    # Builtins, so that ``%reset`` and a module that a cell imports both see them.
     builtins.final = final  # type: ignore[attr-defined]
+    builtins.harness = Harness(entries)  # type: ignore[attr-defined]
     # IPython hides the builtins of these names; what it puts in their place ends the kernel.
     for name in ("exit", "quit"):
         ip.user_ns[name] = ip.user_ns_hidden[name] = make_exit()

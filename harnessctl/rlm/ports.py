@@ -43,6 +43,10 @@ class HarnessState(Protocol):
         """Harness ref -> entries digest, and ``harness.lock`` -> digest of its bytes or ``absent``."""
         ...
 
+    def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+        """Names that differ between two captures for no reason that the host knows of."""
+        ...
+
 
 class Clock(Protocol):
     """Time, so that tests can hold it still."""

@@ -1,0 +1,142 @@
+"""``harnessctl run``: options in; live progress, then the answer, out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harnessctl import bootstrap
+from harnessctl.cli.output import note, print_json, say
+from harnessctl.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from harnessctl.commands.run import RunOutcome
+    from harnessctl.rlm.ports import Watcher
+
+#: Changed files named in the summary; the rest is counted.
+SHOWN_FILES = 12
+
+
+def command(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; '-' reads it from stdin.")],
+    model: Annotated[
+        str, typer.Option("--model", help="provider/name, local, local:FILE.gguf or scripted:FILE.")
+    ] = "",
+    at: Annotated[
+        str, typer.Option("--at", metavar="REV", help="Entries of this revision, not the pin.")
+    ] = "",
+    python: Annotated[str, typer.Option("--python", help="Python that the kernel runs on.")] = "",
+    protocol: Annotated[
+        str, typer.Option("--protocol", help="tool, fence, or auto: what the model can do.")
+    ] = "",
+    max_turns: Annotated[int | None, typer.Option("--max-turns", min=1, help="Limit of model turns.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="Limit of prompt and completion tokens.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0, help="Limit of cost in US dollars.")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option("--max-time", min=0, help="Limit of wall clock in seconds.")
+    ] = None,
+    cell_time: Annotated[
+        float | None, typer.Option("--cell-time", min=0, help="Limit of one cell in seconds.")
+    ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out entries that do not load.")
+    ] = False,
+    allow_revoked: Annotated[
+        bool, typer.Option("--allow-revoked", help="Run a pin that holds an update taken back later.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let harness.toml name programs inside this clone.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    json_events: Annotated[
+        bool, typer.Option("--json-events", help="Print each event as a JSON line, the result last.")
+    ] = False,
+) -> None:
+    """Run the agent on a task, with the pinned harness.
+
+    The model works by running code in an IPython kernel, with your rights. Ctrl-C interrupts what runs now, a
+    second one ends the session in order. Exit codes: 0 answered, 1 failed, 5 budget exhausted, 6 harness
+    state moved, 130 interrupted.
+    """
+    flags = {
+        "budgets.turns": max_turns,
+        "budgets.tokens": max_tokens,
+        "budgets.cost_usd": max_cost,
+        "budgets.wall_s": max_time,
+        "budgets.cell_s": cell_time,
+        "run.protocol": protocol or None,
+    }
+    with _watcher(as_json=as_json, json_events=json_events) as watcher:
+        outcome = bootstrap.run_session(
+            task=_task(task),
+            model=model or None,
+            at=at or None,
+            python=python or None,
+            flags=flags,
+            skip_broken=skip_broken,
+            allow_revoked=allow_revoked,
+            trust=trust,
+            watcher=watcher,
+        )
+    if json_events:
+        print(json.dumps({"type": "result", **outcome.result.to_json()}, ensure_ascii=True), flush=True)
+    elif as_json:
+        print_json(outcome.result.to_json())
+    else:
+        _tell(outcome)
+    raise typer.Exit(int(outcome.exit_code))
+
+
+def _task(text: str) -> str:
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the task on stdin is not UTF-8: {error.reason}", id="bad_task") from error
+
+
+def _watcher(*, as_json: bool, json_events: bool) -> Watching:
+    from harnessctl.cli import watching
+
+    if json_events:
+        return watching.EventLines()
+    if as_json:
+        return watching.Notes()
+    return watching.Screen() if sys.stderr.isatty() else watching.PlainLines()
+
+
+def _tell(outcome: RunOutcome) -> None:
+    result = outcome.result
+    if result.ending.answer:
+        say(result.ending.answer.rstrip("\n"))
+    reason = f" ({result.ending.reason})" if result.ending.reason else ""
+    verified = "verified" if result.verified else "not verified"
+    note(f"{result.ending.status}{reason}, {verified}")
+    if result.ending.detail:
+        note(f"  {result.ending.detail}")
+    for change in result.changes[:SHOWN_FILES]:
+        size = "binary" if change.binary else f"+{change.added} -{change.removed}"
+        note(f"  {change.status} {change.path}  {size}")
+    if len(result.changes) > SHOWN_FILES:
+        note(f"  and {len(result.changes) - SHOWN_FILES} more files")
+    for move in result.moved:
+        note(f"  {move.name}: {move.before or 'absent'} -> {move.after or 'absent'}")
+    total = result.total
+    cost = "" if not total.cost_usd else f", ${total.cost_usd:.4f}"
+    about = "about " if total.estimated else ""
+    note(f"  {result.turns} turns, {result.cells} cells, {about}{total.tokens:,} tokens{cost}")
+    note(f"  session {result.session}: harnessctl sessions show {result.session}")
+
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    Watching = AbstractContextManager[Watcher]

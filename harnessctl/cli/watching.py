@@ -1,0 +1,217 @@
+"""How a running session is shown: live on a terminal, plain lines in a pipe, JSON lines for programs.
+
+Everything goes to stderr, so that stdout holds the answer alone; JSON lines are the exception.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from harnessctl.cli.output import note
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.safe_text import visible
+from harnessctl.models.port import Attempt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+#: Lines of a cell's code and of its result shown while it runs.
+CODE_LINES = 12
+RESULT_LINES = 15
+
+
+class Notes:
+    """Says only what must be said."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def event(self, event: Event) -> None:
+        """Not shown."""
+
+    def text(self, delta: str) -> None:
+        """Not shown."""
+
+    def output(self, stream: str, text: str) -> None:
+        """Not shown."""
+
+    def wait(self, attempt: Attempt, seconds: float) -> None:
+        """A line."""
+        note(wait_line(attempt, seconds))
+
+    def note(self, text: str) -> None:
+        """A line."""
+        note(text)
+
+
+class EventLines(Notes):
+    """Each event as a JSON line on stdout."""
+
+    def event(self, event: Event) -> None:
+        """One line, as it stands in the log."""
+        sys.stdout.write(event.to_line().decode("ascii"))
+        sys.stdout.flush()
+
+
+class PlainLines(Notes):
+    """A few lines for each turn, without colour or cursor movement."""
+
+    def event(self, event: Event) -> None:
+        """What happened, in words."""
+        for line in event_lines(event):
+            note(line)
+
+
+class Screen(Notes):
+    """Live on a terminal: the reply as it streams, cells, output, and a line with time, tokens and cost."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._state = "starting"
+        self._turn = self._cells = self._tokens = 0
+        self._cost = 0.0
+        self._unsaid = ""
+        self._live: Live | None = None
+        self._console: Console
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, transient=True, get_renderable=self._status)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._say_rest()
+            self._live.stop()
+
+    def event(self, event: Event) -> None:
+        """Turns, cells, results, and what they used."""
+        data = event.data
+        if event.type is EventType.REQUEST:
+            self._turn, self._state = event.turn, "the model answers"
+        elif event.type is EventType.REPLY:
+            self._say_rest()
+            self._book(data.get("usage") or {})
+            if "error" in data:
+                self._print(f"{data['error'].get('kind')}: {data['error'].get('message')}", "red")
+        elif event.type is EventType.CELL:
+            self._cells, self._state = int(data["cell"]), f"cell {data['cell']} runs"
+            self._code(str(data["code"]))
+        elif event.type is EventType.RESULT:
+            self._say_rest()
+            good = data.get("status") in ("ok", "final")
+            self._print(last_line(data), "dim" if good else "red")
+        elif event.type is EventType.REPAIR and data.get("text"):
+            self._print(str(data["text"]), "yellow")
+
+    def text(self, delta: str) -> None:
+        """The model's words, line by line."""
+        self._say(delta, "")
+
+    def output(self, stream: str, text: str) -> None:
+        """A cell's output, line by line."""
+        self._say(text, "red" if stream in ("stderr", "error") else "dim")
+
+    def wait(self, attempt: Attempt, seconds: float) -> None:
+        """Why nothing happens, and for how long."""
+        self._print(wait_line(attempt, seconds), "yellow")
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._print(text, "yellow")
+
+    def _status(self) -> Any:
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        cost = f", ${self._cost:.4f}" if self._cost else ""
+        seconds = time.monotonic() - self._begun
+        used = f"{self._cells} cells, {self._tokens:,} tokens{cost}, {seconds:.0f} s"
+        line = f"turn {self._turn}, {self._state}; {used}"
+        return Spinner("dots", Text(line, style="dim"))
+
+    def _book(self, usage: Mapping[str, Any]) -> None:
+        self._tokens += int(usage.get("tokens") or 0)
+        self._cost += float(usage.get("cost_usd") or 0.0)
+
+    def _say(self, text: str, style: str) -> None:
+        """Whole lines now, the unfinished one when it is finished: the status line stays below."""
+        *lines, self._unsaid = (self._unsaid + text).rsplit("\n", 1)
+        if lines:
+            self._print(lines[0], style)
+
+    def _say_rest(self) -> None:
+        if self._unsaid:
+            self._print(self._unsaid, "")
+            self._unsaid = ""
+
+    def _code(self, code: str) -> None:
+        from rich.syntax import Syntax
+
+        shown = clipped(code, CODE_LINES)
+        self._console.print(Syntax(visible(shown), "python", background_color="default"))
+
+    def _print(self, text: str, style: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text("\n".join(visible(line) for line in text.split("\n")), style=style))
+
+
+def wait_line(attempt: Attempt, seconds: float) -> str:
+    """A failed call and the wait after it, in words."""
+    status = f" {attempt.status}" if attempt.status else ""
+    return f"{attempt.kind}{status}; next try in {seconds:.1f} s"
+
+
+def event_lines(event: Event) -> list[str]:
+    """An event as plain lines, none for what a reader need not see."""
+    data = event.data
+    match event.type:
+        case EventType.HEADER:
+            pin, python = data["pin"], data["python"]
+            commit = (pin.get("commit") or "no harness")[:12]
+            return [f"session {data['session']}, harness {commit} ({pin['source']}), Python: {python['why']}"]
+        case EventType.REPLY if "error" in data:
+            return [f"turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"]
+        case EventType.REPLY:
+            content = str(data.get("content") or "").strip()
+            return (
+                [f"turn {event.turn}: {clipped(content, RESULT_LINES)}"] if content and data["calls"] else []
+            )
+        case EventType.CELL:
+            return [f"In [{data['cell']}]:", *_indented(clipped(str(data["code"]), CODE_LINES))]
+        case EventType.RESULT:
+            return _indented(clipped(str(data["text"]), RESULT_LINES))
+        case EventType.REPAIR:
+            return [str(data["text"])] if data.get("text") else []
+        case _:
+            return []
+
+
+def last_line(data: Mapping[str, Any]) -> str:
+    """The line of a result that says how the cell ended."""
+    return str(data.get("text") or "").rstrip().rpartition("\n")[2]
+
+
+def clipped(text: str, lines: int) -> str:
+    """The first and last lines of a long text."""
+    rows = text.rstrip().split("\n")
+    if len(rows) <= lines:
+        return "\n".join(rows)
+    head, tail = rows[: lines // 2], rows[-(lines // 2) :]
+    return "\n".join([*head, f"[... {len(rows) - len(head) - len(tail)} lines ...]", *tail])
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in text.split("\n")]

@@ -1,0 +1,292 @@
+"""``run``: one task, one session, one result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from harnessctl.domain.entry import Entry
+from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
+from harnessctl.domain.event import LOG_SCHEMA, EventType
+from harnessctl.domain.finding import Finding
+from harnessctl.domain.ids import HARNESS_DIR, Kind, new_ulid
+from harnessctl.domain.limits import Limits
+from harnessctl.domain.pin import Pin
+from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l1_context.harness import render_harness
+from harnessctl.layers.l1_context.view import View
+from harnessctl.layers.l2_execution.environment import kernel_environment
+from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.models.port import ModelClient
+from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.ending import exit_code
+from harnessctl.rlm.interrupts import Interrupts
+from harnessctl.rlm.journal import Journal
+from harnessctl.rlm.kernels import Kernels, kernel_starter
+from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.parts import TurnParts
+from harnessctl.rlm.ports import Clock, HarnessState, Watcher, WorkTree
+from harnessctl.rlm.prompt import SessionFacts, base_prompt_digest, system_message
+from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.result import Moved, RunResult, artifact, write_whole
+from harnessctl.rlm.session import SessionEnd, run_session
+from harnessctl.rlm.signals import heard
+
+PATCH_NAME = "changes.patch"
+#: Stands in the machine's state folder once the user has been told.
+TOLD_NAME = "told-kernel-rights"
+KERNEL_RIGHTS = (
+    "Code that the model writes runs with your rights on this machine: it can read and change your files "
+    "and use the network. This is said once."
+)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What the user asked for.
+
+    :ivar protocol: ``tool``, ``fence`` or ``auto`` (what the model can do).
+    :ivar prompt_tokens: budget of the rendered harness.
+    :ivar variables: the environment the kernel inherits, less the keys.
+    :ivar key_names: variables the model client takes keys from; they never reach the kernel.
+    """
+
+    task: str
+    python: PythonChoice
+    limits: Limits
+    protocol: str = "auto"
+    params: tuple[tuple[str, float], ...] = ()
+    max_output: int | None = None
+    prompt_tokens: int = 2000
+    skip_broken: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    key_names: tuple[str, ...] = ()
+    repository: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class RunPorts:
+    """Adapters, built by the composition root."""
+
+    model: ModelClient
+    worktree: WorkTree
+    harness_state: HarnessState
+    clock: Clock
+    watcher: Watcher
+    interrupts: Interrupts
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What a run came to.
+
+    :ivar folder: the session's folder with log and ``result.json``.
+    """
+
+    result: RunResult
+    folder: Path
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of the command."""
+        return exit_code(self.result.ending.status, refused=bool(self.result.moved))
+
+
+async def run(
+    spec: RunSpec, snapshot: Snapshot, pin: Pin, ports: RunPorts, *, state_dir: Path, machine_dir: Path
+) -> RunOutcome:
+    """Run ``spec.task`` with the entries of ``snapshot``.
+
+    :param state_dir: the repository's state folder; the session gets a folder below ``sessions/``.
+    :param machine_dir: state folder of this user on this machine.
+    :raises UsageError: no task, or a cost limit with a model of unknown price.
+    :raises HarnessError: ``broken_entries``: the pinned revision does not load.
+    """
+    if not spec.task.strip():
+        raise UsageError("there is no task", id="no_task", hint='harnessctl run "what to do"')
+    _check_price(spec.limits, ports.model)
+    skipped = check_loads(snapshot, skip_broken=spec.skip_broken)
+    tell_rights_once(machine_dir, ports.watcher)
+    session = new_ulid()
+    folder = state_dir / "sessions" / session
+    recorder = Recorder.create(folder, ports.clock)
+    try:
+        parts = _parts(spec, snapshot, ports, recorder, session)
+        header = _header(spec, pin, ports, session, skipped, parts.protocol)
+        with heard(ports.interrupts):
+            end = await run_session(spec.task, header, parts, ports.worktree, ports.harness_state)
+    finally:
+        recorder.close()
+    result = _result(spec, pin, ports, parts, end, header, skipped)
+    _write_patch(ports.worktree, result, folder)
+    result = _with_artifacts(result, folder)
+    result.write(folder)
+    return RunOutcome(result, folder)
+
+
+def check_loads(snapshot: Snapshot, *, skip_broken: bool) -> tuple[str, ...]:
+    """Refuse a revision with entries that cannot be read; ids of those left out with ``skip_broken``.
+
+    :raises HarnessError: ``broken_entries``, naming each file with its place and rule.
+    """
+    if not snapshot.broken:
+        return ()
+    if skip_broken:
+        return tuple(sorted({_entry_of(finding.path) for finding in snapshot.broken}))
+    lines = [_place(finding) for finding in snapshot.broken]
+    raise HarnessError(
+        "the pinned revision has entries that do not load:\n  " + "\n  ".join(lines),
+        id="broken_entries",
+        hint="mend them, or run with --skip-broken to leave them out",
+    )
+
+
+def tell_rights_once(machine_dir: Path, watcher: Watcher) -> None:
+    """Say on the first run of this machine what code in the kernel may do."""
+    marker = machine_dir / TOLD_NAME
+    if not marker.exists():
+        watcher.note(KERNEL_RIGHTS)
+        machine_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker.touch()
+
+
+def _check_price(limits: Limits, model: ModelClient) -> None:
+    if limits.cost_usd is not None and model.identity.price is None:
+        raise UsageError(
+            f"there is a cost limit, and the price of {model.identity} is not known",
+            id="unknown_price",
+            hint="limit tokens instead (--max-tokens), or choose a model with a known price",
+        )
+
+
+def _place(finding: Finding) -> str:
+    where = f":{finding.line}:{finding.column}" if finding.line else ""
+    return f"{finding.path}{where}: {finding.rule}: {finding.message}"
+
+
+def _entry_of(path: str) -> str:
+    """The id of the entry that a file belongs to; the path itself for what belongs to none."""
+    kind, _, rest = path.removeprefix(f"{HARNESS_DIR}/").partition("/")
+    if Kind.of_directory(kind) is None or not rest:
+        return path
+    if kind == Kind.SKILL.directory:
+        return f"{kind}/{rest.split('/')[0]}"
+    return f"{kind}/{rest.removesuffix('.md')}"
+
+
+def _parts(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, session: str) -> TurnParts:
+    protocol = _protocol(spec.protocol, ports.model)
+    entries = tuple(snapshot.entries.values())
+    facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
+    view = View(system_message(facts, render_harness(entries, spec.prompt_tokens).text), protocol)
+    wall = spec.limits.wall_s
+    return TurnParts(
+        journal=Journal(recorder, view, ports.watcher),
+        model=ports.model,
+        kernels=_kernels(spec, ports, recorder.folder / "kernel", entries, session),
+        budget=Budget(spec.limits),
+        limits=spec.limits,
+        interrupts=ports.interrupts,
+        watcher=ports.watcher,
+        clock=ports.clock,
+        protocol=protocol,
+        params=spec.params,
+        max_output=spec.max_output,
+        deadline=None if wall is None else ports.clock.monotonic() + wall,
+    )
+
+
+def _protocol(wanted: str, model: ModelClient) -> Protocol:
+    if wanted in ("tool", "fence"):
+        return cast(Protocol, wanted)
+    return "tool" if model.identity.tools else "fence"
+
+
+def _kernels(
+    spec: RunSpec, ports: RunPorts, folder: Path, entries: tuple[Entry, ...], session: str
+) -> Kernels:
+    folder.mkdir(mode=0o700)
+    file = folder / "entries.json"
+    write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
+    environment = kernel_environment(
+        spec.variables,
+        session,
+        keys=spec.key_names,
+        ipython_folder=folder / "ipython",
+        python=Path(spec.python.path) if spec.python.virtual else None,
+    )
+    return Kernels(kernel_starter(spec.python.path, ports.worktree.root, folder, environment, file))
+
+
+def _for_cells(entry: Entry) -> dict[str, object]:
+    """The entry as ``harness.show`` in a cell has it."""
+    texts = {file.path: file.data.decode("utf-8-sig", "replace") for file in entry.files}
+    return {**entry.to_json(), "files": texts}
+
+
+def _header(
+    spec: RunSpec, pin: Pin, ports: RunPorts, session: str, skipped: tuple[str, ...], protocol: str
+) -> dict[str, Any]:
+    return {
+        "schema": LOG_SCHEMA,
+        "session": session,
+        "parent": None,
+        "name": "root",
+        "version": spec.version,
+        "repository": spec.repository,
+        "root": str(ports.worktree.root),
+        "pin": pin.to_json(),
+        "skipped": list(skipped),
+        "model": ports.model.identity.to_json(),
+        "protocol": protocol,
+        "python": {"path": spec.python.path, "why": spec.python.why},
+        "base_prompt": base_prompt_digest(),
+        "limits": asdict(spec.limits),
+        "harness_state": dict(ports.harness_state.capture()),
+        "tree": ports.worktree.tree_hash(),
+    }
+
+
+def _result(
+    spec: RunSpec,
+    pin: Pin,
+    ports: RunPorts,
+    parts: TurnParts,
+    end: SessionEnd,
+    header: Mapping[str, Any],
+    skipped: tuple[str, ...],
+) -> RunResult:
+    events = parts.journal.events
+    return RunResult(
+        session=header["session"],
+        ending=end.ending,
+        verified=False,
+        model=ports.model.identity,
+        pin=pin,
+        python=spec.python.path,
+        usage=parts.budget.used,
+        tree_before=header["tree"],
+        tree_after=end.tree,
+        changes=ports.worktree.changes(header["tree"], end.tree),
+        skipped=skipped,
+        cells=sum(e.type is EventType.CELL for e in events),
+        turns=max((e.turn for e in events), default=0),
+        moved=tuple(
+            Moved(name, header["harness_state"].get(name), end.harness_state.get(name)) for name in end.moved
+        ),
+    )
+
+
+def _write_patch(worktree: WorkTree, result: RunResult, folder: Path) -> None:
+    if result.changes:
+        write_whole(folder / PATCH_NAME, worktree.patch(result.tree_before, result.tree_after))
+
+
+def _with_artifacts(result: RunResult, folder: Path) -> RunResult:
+    names = [name for name in (LOG_NAME, PATCH_NAME) if (folder / name).exists()]
+    return replace(result, artifacts=tuple(artifact(folder, name) for name in names))

@@ -1,0 +1,215 @@
+"""``sessions list`` and ``sessions show``: past runs, read from their logs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.event import Event, EventType
+from harnessctl.rlm.log import LOG_NAME, read_trajectory
+
+#: Bytes read at a time from the end of a log.
+CHUNK = 65_536
+
+#: Hides secrets in text before it is shown.
+Mask = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One line of ``sessions list``.
+
+    :ivar status: None for a session without an end: it runs, or was killed.
+    :ivar running: a process holds its log at this moment.
+    """
+
+    id: str
+    status: str | None
+    reason: str
+    verified: bool
+    started: str
+    task: str
+    usage: Mapping[str, Any] | None
+    running: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """As ``--json`` prints it (CONTRACT 10)."""
+        return {
+            "id": self.id,
+            "status": self.status,
+            "reason": self.reason,
+            "verified": self.verified,
+            "started": self.started,
+            "task": self.task,
+            "usage": dict(self.usage) if self.usage is not None else None,
+        }
+
+
+@dataclass(frozen=True)
+class ShownSession:
+    """A session with its events, secrets masked.
+
+    :ivar damage: what is wrong with the log; empty for a whole one.
+    """
+
+    summary: SessionSummary
+    events: tuple[Event, ...]
+    damage: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """As ``sessions show --json`` prints it; hashes stand for the original, not for masked text."""
+        return {
+            **self.summary.to_json(),
+            "damage": list(self.damage),
+            "events": [
+                {"n": e.n, "t": e.t, "type": str(e.type), "turn": e.turn, "data": e.data, "hash": e.hash}
+                for e in self.events
+            ],
+        }
+
+
+def list_sessions(state_dir: Path, mask: Mask) -> tuple[SessionSummary, ...]:
+    """Every session of a repository, newest first. Logs without a readable header are left out."""
+    folder = state_dir / "sessions"
+    names = sorted((p.name for p in folder.iterdir()), reverse=True) if folder.is_dir() else []
+    return tuple(s for s in (_summary(folder / name, mask) for name in names) if s is not None)
+
+
+def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
+    """The session whose id begins with ``prefix``; "" is the newest.
+
+    :raises NotFoundError: none.
+    :raises UsageError: more than one.
+    """
+    folder = state_dir / "sessions"
+    names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    found = [name for name in names if name.startswith(prefix.upper())]
+    if not found:
+        raise NotFoundError(
+            f"no session {prefix}" if prefix else "no session yet",
+            id="no_session",
+            hint="harnessctl sessions list",
+        )
+    if prefix and len(found) > 1:
+        raise UsageError(
+            f"{len(found)} sessions begin with {prefix}: {', '.join(found[:5])}",
+            id="ambiguous_session",
+            hint="write more of the id",
+        )
+    trajectory = read_trajectory(folder / found[-1])
+    events = tuple(_masked(event, mask) for event in trajectory.events)
+    summary = _summary(folder / found[-1], mask) or SessionSummary(
+        found[-1], None, "damaged", False, "", "", None
+    )
+    return ShownSession(summary, events, trajectory.damage)
+
+
+def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
+    path = folder / LOG_NAME
+    try:
+        with path.open("rb") as file:
+            header, task = Event.from_line(file.readline()), _event_or_none(file.readline())
+        last = _event_or_none(_last_line(path))
+    except (OSError, ValueError):
+        return None
+    end = last.data if last is not None and last.type is EventType.END else None
+    running = end is None and _is_written(path)
+    return SessionSummary(
+        id=folder.name,
+        status=str(end["status"]) if end else None,
+        reason=str(end.get("reason") or "") if end else ("running" if running else "no_end"),
+        verified=bool(end and end.get("verified")),
+        started=header.t,
+        task=mask(str(task.data.get("text", ""))) if task else "",
+        usage=end.get("usage") if end else None,
+        running=running,
+    )
+
+
+def _event_or_none(line: bytes) -> Event | None:
+    try:
+        return Event.from_line(line)
+    except ValueError:
+        return None
+
+
+def _last_line(path: Path) -> bytes:
+    """The last whole line, read from the end: logs may be long."""
+    with path.open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        data = b""
+        while at > 0 and data.rstrip(b"\n").count(b"\n") < 1:
+            step = min(CHUNK, at)
+            at = file.seek(at - step)
+            data = file.read(step) + data
+    return data.rstrip(b"\n").rpartition(b"\n")[2]
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a process holds the log's lock."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _masked(event: Event, mask: Mask) -> Event:
+    data = {key: _masked_value(value, mask) for key, value in event.data.items()}
+    return Event(event.n, event.t, event.type, event.turn, data, event.prev, event.hash)
+
+
+def _masked_value(value: Any, mask: Mask) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {key: _masked_value(inner, mask) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked_value(inner, mask) for inner in value]
+    return value
+
+
+def lines_of(shown: ShownSession) -> Iterator[str]:
+    """The session as plain text, a turn at a time."""
+    for event in shown.events:
+        yield from _lines(event)
+    for problem in shown.damage:
+        yield f"! log: {problem}"
+
+
+def _lines(event: Event) -> Iterator[str]:
+    data = event.data
+    match event.type:
+        case EventType.HEADER:
+            model = data.get("model") or {}
+            pin = data.get("pin") or {}
+            yield f"session {data.get('session')}  model {model.get('provider')}/{model.get('name')}"
+            yield f"pin {(pin.get('commit') or 'none')[:12]} ({pin.get('source')})"
+        case EventType.TASK | EventType.MESSAGE:
+            yield f"#{event.n} {event.type}: {data.get('text')}"
+        case EventType.REPLY if "error" in data:
+            yield f"#{event.n} turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"
+        case EventType.REPLY:
+            if data.get("content"):
+                yield f"#{event.n} turn {event.turn}: {data['content']}"
+        case EventType.CELL:
+            yield f"#{event.n} In [{data.get('cell')}]:"
+            yield from (f"    {line}" for line in str(data.get("code")).splitlines())
+        case EventType.RESULT:
+            yield f"#{event.n} Out [{data.get('cell')}]:"
+            yield from (f"    {line}" for line in str(data.get("text")).splitlines())
+        case EventType.REPAIR:
+            yield f"#{event.n} repair {data.get('what')}: {data.get('text')}"
+        case EventType.END:
+            reason = f" ({data.get('reason')})" if data.get("reason") else ""
+            yield f"#{event.n} end: {data.get('status')}{reason}"
+            if data.get("answer"):
+                yield str(data["answer"])
+        case _:
+            pass

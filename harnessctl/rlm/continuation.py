@@ -1,0 +1,94 @@
+"""Continue or stop: a pure decision over the events so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Limits, Usage
+from harnessctl.domain.outcome import RunStatus
+from harnessctl.rlm.ending import Ending
+
+#: Empty replies in a row before the run is given up.
+MOST_EMPTY = 3
+#: Replies in a row that were cut off and held nothing to run.
+MOST_CUT = 3
+#: Kernels a session may lose.
+MOST_RESTARTS = 5
+
+_TOLD = frozenset({EventType.REPLY, EventType.RESULT, EventType.TASK, EventType.MESSAGE, EventType.GATE})
+
+
+def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | None:
+    """How the session ends now, or None when it goes on.
+
+    :param used: what the whole tree has used so far.
+    """
+    ending = _answered(events) or _given_up(events)
+    if ending is not None:
+        return ending
+    turns = next((e.turn for e in reversed(events) if e.turn), 0)
+    if limits.turns is not None and turns >= limits.turns:
+        return Ending(RunStatus.BUDGET_EXHAUSTED, "turns", detail=f"{turns} of {limits.turns} turns used")
+    if limits.tokens is not None and used.tokens >= limits.tokens:
+        detail = f"{used.tokens:,} of {limits.tokens:,} tokens used"
+        return Ending(RunStatus.BUDGET_EXHAUSTED, "tokens", detail=detail)
+    if limits.cost_usd is not None and (used.cost_usd or 0.0) >= limits.cost_usd:
+        detail = f"{used.cost_usd or 0.0:.4f} of {limits.cost_usd:.4f} US dollars used"
+        return Ending(RunStatus.BUDGET_EXHAUSTED, "cost", detail=detail)
+    return None
+
+
+def _answered(events: Sequence[Event]) -> Ending | None:
+    """A final answer: from ``final()``, or a reply without code."""
+    last = next((e for e in reversed(events) if e.type in _TOLD), None)
+    if last is None:
+        return None
+    if last.type is EventType.RESULT and last.data.get("status") == "final":
+        return Ending(RunStatus.SUCCESS, answer=str(last.data.get("answer") or ""))
+    if last.type is EventType.REPLY and "error" not in last.data and not last.data.get("calls"):
+        content = str(last.data.get("content") or "")
+        if content.strip() and last.data.get("finish") != "length":
+            return Ending(RunStatus.SUCCESS, answer=content)
+        shown = _after_good_cell(events, last)
+        if not content.strip() and shown is not None:
+            return Ending(RunStatus.SUCCESS, answer=shown)
+    return None
+
+
+def _after_good_cell(events: Sequence[Event], reply: Event) -> str | None:
+    """What the last cell showed, when it worked: an empty reply after it is how some models say "done"."""
+    before = next((e for e in reversed(events[: reply.n]) if e.type in _TOLD), None)
+    if before is None or before.type is not EventType.RESULT or before.data.get("status") != "ok":
+        return None
+    return str(before.data.get("text") or "")
+
+
+def _given_up(events: Sequence[Event]) -> Ending | None:
+    empty = cut = 0
+    for data in _replies_in_a_row(events):
+        content = str(data.get("content") or "")
+        empty += not content.strip()
+        cut += bool(content.strip())
+    if empty >= MOST_EMPTY:
+        return Ending(
+            RunStatus.FAILED, "empty_reply", detail=f"the model gave {empty} empty replies in a row"
+        )
+    if cut >= MOST_CUT:
+        return Ending(RunStatus.FAILED, "cut_reply", detail=f"{cut} replies in a row hit the output limit")
+    restarts = sum(e.type is EventType.REPAIR and e.data.get("what") == "kernel_restart" for e in events)
+    if restarts > MOST_RESTARTS:
+        return Ending(RunStatus.FAILED, "kernel_lost", detail=f"the kernel was lost {restarts} times")
+    return None
+
+
+def _replies_in_a_row(events: Sequence[Event]) -> Iterator[Mapping[str, Any]]:
+    """Data of the newest replies that held no call and were no answer, newest first."""
+    for event in reversed(events):
+        if event.type in (EventType.RESULT, EventType.TASK):
+            return
+        if event.type is EventType.REPLY:
+            if "error" in event.data or event.data.get("calls"):
+                return
+            yield event.data

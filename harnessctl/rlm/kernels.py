@@ -1,0 +1,121 @@
+"""The session's kernel: started early, started again when it died, closed once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harnessctl.domain.cell import CellRun
+from harnessctl.domain.errors import HarnessError
+from harnessctl.rlm import kernel_api
+
+_LOAD = """\
+import importlib.util, sys
+_spec = importlib.util.spec_from_file_location("harnessctl_kernel", {path!r})
+_module = sys.modules["harnessctl_kernel"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+_module.install(get_ipython(), {entries!r})
+del _spec, _module
+"""
+_LIMIT = 'sys.modules["harnessctl_kernel"].limit_output(get_ipython()); del sys, importlib'
+
+
+class RunningKernel(Protocol):
+    """What the loop needs of a kernel; :class:`harnessctl.layers.l2_execution.kernel.Kernel` is one."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+    async def execute(
+        self, code: str, *, limit_s: float, on_output: Callable[[str, str], None] | None = None
+    ) -> CellRun:
+        """Run one cell."""
+        ...
+
+    def interrupt(self) -> None:
+        """Interrupt the running cell."""
+        ...
+
+    async def close(self) -> None:
+        """End it and everything it started."""
+        ...
+
+
+#: Starts a kernel; raises :class:`HarnessError` when it does not come up.
+StartKernel = Callable[[], Awaitable[RunningKernel]]
+
+
+def kernel_starter(
+    python: str, cwd: Path, folder: Path, environment: Mapping[str, str], entries: Path
+) -> StartKernel:
+    """A starter of real kernels that know ``final`` and the rules of cells.
+
+    :param entries: JSON file with the pinned entries, for ``harness.show`` in a cell.
+    """
+
+    async def start() -> RunningKernel:
+        # jupyter_client takes 0.4 s to import; a run that fails before its first cell need not.
+        from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec
+        from harnessctl.layers.l2_execution.messages import KernelSigns
+
+        signs = KernelSigns(kernel_api.FINAL_MIME, kernel_api.FINAL_NAME, kernel_api.SKIPPED_MIME)
+        load = _LOAD.format(path=kernel_api.__file__, entries=str(entries))
+        return await Kernel.start(KernelSpec(python, cwd, folder, environment, (load, _LIMIT), signs))
+
+    return start
+
+
+class Kernels:
+    """Hands out a live kernel."""
+
+    def __init__(self, start: StartKernel) -> None:
+        self._start = start
+        self._starting: asyncio.Task[RunningKernel | HarnessError] | None = None
+        self._kernel: RunningKernel | None = None
+
+    def begin(self, group: asyncio.TaskGroup) -> None:
+        """Start the first kernel while the model thinks."""
+        self._starting = group.create_task(self._try_start())
+
+    async def get(self) -> tuple[RunningKernel, bool]:
+        """A live kernel, and whether it replaces one that was lost.
+
+        :raises HarnessError: it does not come up.
+        """
+        if self._kernel is not None and self._kernel.alive:
+            return self._kernel, False
+        lost = self._kernel is not None
+        if self._kernel is not None:
+            await self._kernel.close()
+        started = await (self._starting or self._try_start())
+        self._starting = None
+        if isinstance(started, HarnessError):
+            raise started
+        self._kernel = started
+        return started, lost
+
+    def give_up_starting(self) -> None:
+        """The work is over: a kernel that is still starting is not needed."""
+        if self._starting is not None:
+            self._starting.cancel()
+
+    async def close(self) -> None:
+        """End the kernel, also one that is still starting."""
+        if self._starting is not None:
+            self.give_up_starting()
+            started = (await asyncio.gather(self._starting, return_exceptions=True))[0]
+            if not isinstance(started, BaseException):
+                await started.close()
+        if self._kernel is not None:
+            await self._kernel.close()
+        self._starting = self._kernel = None
+
+    async def _try_start(self) -> RunningKernel | HarnessError:
+        try:
+            return await self._start()
+        except HarnessError as error:
+            return error  # said when a cell needs the kernel; a task that raised would end the session now

@@ -1,0 +1,168 @@
+"""One turn: view -> request -> reply -> cells -> events. Keeps nothing between turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Usage
+from harnessctl.domain.message import Message
+from harnessctl.domain.outcome import RunStatus
+from harnessctl.models.port import Attempt, ModelReply, ModelRequest, ProviderError
+from harnessctl.rlm.budget import Reservation
+from harnessctl.rlm.cells import run_calls
+from harnessctl.rlm.ending import Ending, EndSession
+from harnessctl.rlm.parts import TurnParts
+from harnessctl.rlm.protocol import Call, calls_of
+
+
+async def run_turn(parts: TurnParts, turn: int) -> None:
+    """Ask the model once and run what it asks for; all of it ends up in the journal.
+
+    :raises EndSession: a budget or the provider ends the session here.
+    :raises HarnessError: storage or the kernel failed.
+    """
+    messages, keep = parts.journal.view.ready()
+    prompt = estimate(parts.journal.events, messages, keep, parts.model.count_tokens)
+    identity = parts.model.identity
+    reservation = parts.budget.reserve(parts.consumer, prompt, identity, parts.max_output)
+    request = _record_request(parts, turn, messages, keep, reservation)
+    reply = await _ask(parts, turn, request, messages, reservation)
+    if reply is not None:
+        calls = calls_of(reply, parts.protocol)
+        event = _record_reply(parts, turn, request, reply, calls)
+        await run_calls(parts, turn, event, [c for c in calls if c.code is not None])
+        parts.interrupts.turn_over()
+    parts.journal.sync()
+
+
+def estimate(
+    events: Sequence[Event],
+    messages: tuple[Message, ...],
+    keep: int,
+    count: Callable[[tuple[Message, ...]], int],
+) -> int:
+    """Estimated prompt tokens of ``messages``.
+
+    What the provider counted for the last request stands for the ``keep`` messages it shares with
+    this one; only what is new is counted.
+    """
+    last = next((e for e in reversed(events) if e.type is EventType.REPLY), None)
+    if last is not None and keep and "error" not in last.data:
+        usage = last.data.get("usage") or {}
+        if usage.get("prompt") and not usage.get("estimated"):
+            return int(usage["prompt"]) + count(messages[keep:])
+    return count(messages)
+
+
+def place_of(events: Sequence[Event], consumer: str) -> int:
+    """How many answers ``consumer`` has had, derived from the log.
+
+    A call that failed for good was one; a call that the user or a crash cut off was none.
+    """
+    asked = {e.n for e in events if e.type is EventType.REQUEST and e.data.get("consumer") == consumer}
+    replies = (e.data for e in events if e.type is EventType.REPLY and e.data.get("request") in asked)
+    return sum((data.get("error") or {}).get("kind") != "interrupted" for data in replies)
+
+
+def _record_request(
+    parts: TurnParts, turn: int, messages: tuple[Message, ...], keep: int, reservation: Reservation
+) -> Event:
+    events = parts.journal.events
+    last = next((e for e in reversed(events) if e.type is EventType.REQUEST), None)
+    prefix = last.n if last is not None and keep else None
+    data = {
+        "model": str(parts.model.identity),
+        "consumer": parts.consumer,
+        "place": place_of(events, parts.consumer),
+        "prefix": prefix,
+        "keep": keep if prefix is not None else 0,
+        "append": [m.to_json() for m in messages[keep if prefix is not None else 0 :]],
+        "digest": parts.journal.view.digest(),
+        "tool": parts.protocol == "tool",
+        "params": dict(parts.params),
+        "estimate": reservation.prompt,
+        "reserve": reservation.tokens,
+    }
+    return parts.journal.record(EventType.REQUEST, data, turn=turn)
+
+
+async def _ask(
+    parts: TurnParts, turn: int, request: Event, messages: tuple[Message, ...], reservation: Reservation
+) -> ModelReply | None:
+    """The model's reply, its usage booked; None when the user interrupted it."""
+    call = ModelRequest(
+        messages=messages,
+        tool=parts.protocol == "tool",
+        max_output=reservation.output if reservation.bounded else None,
+        consumer=parts.consumer,
+        place=request.data["place"],
+        params=parts.params,
+    )
+    task = asyncio.ensure_future(
+        parts.model.complete(call, on_text=parts.watcher.text, on_wait=parts.watcher.wait)
+    )
+    spent = Usage(prompt=reservation.prompt, calls=1, estimated=True)
+    try:
+        with parts.interrupts.aim(task.cancel):
+            reply = await task
+        spent = reply.usage
+        return reply
+    except ProviderError as error:
+        spent = error.usage
+        told: dict[str, Any] = {"kind": error.kind, "status": error.status, "message": str(error)}
+        _record_failure(parts, turn, request, told, spent, error.attempts)
+        ending = Ending(RunStatus.FAILED, "provider_error", detail=f"{error.kind}: {error}")
+        raise EndSession(ending) from error
+    except asyncio.CancelledError:
+        task.cancel()
+        told = {"kind": "interrupted", "status": None, "message": "interrupted by the user"}
+        _record_failure(parts, turn, request, told, spent, ())
+        current = asyncio.current_task()
+        if current is None or current.cancelling():
+            raise  # the session itself is being ended
+        return None
+    finally:
+        parts.budget.book(reservation, spent)
+
+
+def _record_failure(
+    parts: TurnParts,
+    turn: int,
+    request: Event,
+    error: dict[str, Any],
+    usage: Usage,
+    attempts: tuple[Attempt, ...],
+) -> None:
+    data = {
+        "request": request.n,
+        "error": error,
+        "usage": usage.to_json(),
+        "attempts": _attempts(attempts),
+    }
+    parts.journal.record(EventType.REPLY, data, turn=turn)
+
+
+def _record_reply(
+    parts: TurnParts, turn: int, request: Event, reply: ModelReply, calls: tuple[Call, ...]
+) -> Event:
+    data = {
+        "request": request.n,
+        "content": reply.content,
+        "calls": [c.to_json() for c in calls],
+        "finish": reply.finish,
+        "usage": reply.usage.to_json(),
+        "model": reply.model,
+        "ms": reply.ms,
+        "attempts": _attempts(reply.attempts),
+        "notes": list(reply.notes),
+    }
+    return parts.journal.record(EventType.REPLY, data, turn=turn)
+
+
+def _attempts(attempts: tuple[Attempt, ...]) -> list[dict[str, Any]]:
+    return [
+        {"kind": a.kind, "status": a.status, "message": a.message, "waited_s": a.waited_s} for a in attempts
+    ]

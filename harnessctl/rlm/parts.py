@@ -1,0 +1,37 @@
+"""What a session hands to each of its turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harnessctl.domain.limits import Limits
+from harnessctl.models.port import ModelClient
+from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.interrupts import Interrupts
+from harnessctl.rlm.journal import Journal
+from harnessctl.rlm.kernels import Kernels
+from harnessctl.rlm.ports import Clock, Watcher
+from harnessctl.rlm.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class TurnParts:
+    """What a turn works with.
+
+    :ivar deadline: moment of :class:`Clock` at which the session must end, None without one.
+    :ivar consumer: who asks the model: ``root`` or a child's name.
+    """
+
+    journal: Journal
+    model: ModelClient
+    kernels: Kernels
+    budget: Budget
+    limits: Limits
+    interrupts: Interrupts
+    watcher: Watcher
+    clock: Clock
+    protocol: Protocol
+    consumer: str = "root"
+    params: tuple[tuple[str, float], ...] = ()
+    max_output: int | None = None
+    deadline: float | None = None

@@ -1,0 +1,33 @@
+"""Signals of the process, handed to the session as what they mean."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harnessctl.rlm.interrupts import Interrupts
+
+
+@contextmanager
+def heard(interrupts: Interrupts) -> Iterator[None]:
+    """While this runs: SIGINT is a press, SIGTERM and SIGHUP end the session in order.
+
+    Only the main thread can listen; elsewhere nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, interrupts.press)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, interrupts.end, "terminated")
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+        signal.signal(signal.SIGINT, before)
