@@ -20,11 +20,16 @@ from harnessctl.config import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from harnessctl.commands.refine import RefineOutcome
+    from harnessctl.commands.run import RunOutcome
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l3_durable.store import HarnessStore
+    from harnessctl.layers.l2_execution.python import PythonChoice
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
+    from harnessctl.rlm.ports import Watcher
 
 
 def store(environment: Environment | None = None) -> HarnessStore:
@@ -35,13 +40,19 @@ def store(environment: Environment | None = None) -> HarnessStore:
     from harnessctl.layers.l3_durable.store import open_store
 
     environment = environment or read_environment()
-    allow = user_config(environment).get("secrets", {}).get("allow", [])
-    return open_store(Path.cwd(), environment, allow=allow if isinstance(allow, list) else ())
+    return open_store(Path.cwd(), environment, allow=allowed_by_user(environment))
 
 
 def user_config(environment: Environment) -> dict[str, Any]:
     """The user's own ``config.toml``, {} when there is none."""
     return read_toml(environment.config_home / "config.toml")
+
+
+def allowed_by_user(environment: Environment) -> tuple[str, ...]:
+    """Digests of strings that the user's own configuration declares to be no secrets."""
+    secrets = user_config(environment).get("secrets")
+    listed = secrets.get("allow") if isinstance(secrets, dict) else None
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
 def settings(
@@ -61,8 +72,20 @@ def settings(
     )
 
 
-def model(
-    environment: Environment, chosen: Settings, name: str | None, on_progress: OnProgress | None = None
+def sessions_state_dir() -> Path:
+    """The state folder of the repository around the current folder."""
+    return store().state_dir
+
+
+def mask() -> Callable[[str], str]:
+    """Hides what looks like a secret in text that is about to be shown."""
+    from harnessctl.layers.l3_durable import secrets
+
+    return secrets.mask
+
+
+def _model(
+    environment: Environment, chosen: Settings, name: str | None, on_progress: OnProgress | None
 ) -> ModelSource:
     """The model called ``name``, by default the configured one; nothing heavy is loaded yet."""
     from harnessctl.models import catalogue
@@ -70,6 +93,92 @@ def model(
     if on_progress is None:
         return catalogue.resolve(name, chosen, environment)
     return catalogue.resolve(name, chosen, environment, on_progress=on_progress)
+
+
+def run_session(
+    *,
+    task: str,
+    watcher: Watcher,
+    model: str | None = None,
+    at: str | None = None,
+    python: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    skip_broken: bool = False,
+    allow_revoked: bool = False,
+    trust: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RunOutcome:
+    """Run ``task`` on the pinned harness, or on ``at``; errors as :func:`commands.run.run`.
+
+    :param flags: settings given on the command line, by dotted name.
+    :param trust: ``harness.toml`` may name a Python inside the clone.
+    """
+    import asyncio
+    from importlib.metadata import version
+
+    from harnessctl.commands import run as use_case
+    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
+    from harnessctl.rlm.clock import SystemClock
+    from harnessctl.rlm.interrupts import Interrupts
+
+    environment = read_environment()
+    harness = store(environment)
+    pin = harness.pin(at, allow_revoked=allow_revoked)
+    snapshot = harness.snapshot_at(pin.commit)
+    chosen = settings(environment, harness, snapshot, flags)
+    source = _model(environment, chosen, model, on_progress)
+    kernel_python = _python(harness, chosen, python, trust=trust)
+    # The model's library takes seconds to load: it begins while the kernel starts.
+    source.warm()
+    spec = use_case.RunSpec(
+        task=task,
+        python=kernel_python,
+        limits=chosen.limits,
+        protocol=chosen.protocol,
+        params=chosen.params,
+        max_output=chosen.max_output,
+        prompt_tokens=chosen.prompt_tokens,
+        skip_broken=skip_broken,
+        variables=environment.variables,
+        key_names=(chosen.api_key_env,) if chosen.api_key_env else (),
+        repository=harness.repository_id,
+        version=version("harnessctl"),
+    )
+
+    async def work() -> RunOutcome:
+        client = source.build()
+        ports = use_case.RunPorts(
+            model=client,
+            worktree=GitWorkTree(harness.root, harness.state_dir / "worktree", environment.variables),
+            harness_state=harness.fence,
+            clock=SystemClock(),
+            watcher=watcher,
+            interrupts=Interrupts(),
+        )
+        try:
+            return await use_case.run(
+                spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
+            )
+        finally:
+            await client.aclose()
+
+    return asyncio.run(work())
+
+
+def _python(harness: HarnessStore, chosen: Settings, flag: str | None, *, trust: bool) -> PythonChoice:
+    from harnessctl.layers.l2_execution.python import choose_python
+
+    where = chosen.sources.get("run.python", "")
+
+    return choose_python(
+        harness.root,
+        flag=flag,
+        configured=chosen.python,
+        configured_by=where,
+        from_repository=where == "harness.toml",
+        trusted=trust,
+        tracked=harness.repository.tracked,
+    )
 
 
 def refine(
@@ -81,7 +190,6 @@ def refine(
 
     from harnessctl.commands import refine as use_case
     from harnessctl.layers.l3_durable import secrets
-    from harnessctl.models import catalogue
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy
 
@@ -89,11 +197,7 @@ def refine(
     harness = store(environment)
     harness.check_identity()
     chosen = settings(environment, harness, harness.landed_snapshot())
-    source = (
-        catalogue.resolve(model, chosen, environment, on_progress=on_progress)
-        if on_progress
-        else catalogue.resolve(model, chosen, environment)
-    )
+    source = _model(environment, chosen, model, on_progress)
 
     async def work() -> RefineOutcome:
         client = source.build()

@@ -111,6 +111,10 @@ class Repository:
         target = self.raw.lookup_reference("HEAD").raw_target
         return target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else None
 
+    def tracked(self, path: str) -> bool:
+        """Whether the index holds ``path``, relative to the work tree's root."""
+        return path in self.raw.index
+
     # -- configuration -------------------------------------------------------------------------
 
     def config(self, key: str) -> str | None:
