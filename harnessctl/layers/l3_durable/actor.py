@@ -71,17 +71,11 @@ def _mark(process: psutil.Process) -> str:
 
 
 def _registered(state_home: Path) -> Iterator[tuple[int, tuple[str, float]]]:
-    """(pid, (session, start time)) of kernels and hosts registered by any repository's sessions."""
-    for path in state_home.glob("*/sessions/*/kernel*/*.json"):
-        yield from _registration(path, path.parents[1].name)
-    for name in ("kernel.json", "host.json"):
-        for path in state_home.glob(f"*/sessions/*/{name}"):
-            yield from _registration(path, path.parent.name)
-
-
-def _registration(path: Path, session: str) -> Iterator[tuple[int, tuple[str, float]]]:
-    try:
-        data = json.loads(path.read_bytes())
-        yield int(data["pid"]), (session, float(data["started"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return
+    """(pid, (session, start time)) of the kernels, and their guards, of any repository's sessions."""
+    for path in state_home.glob("*/sessions/*/kernel.json"):
+        try:
+            data = json.loads(path.read_bytes())
+            yield int(data["pid"]), (path.parent.name, float(data["started"]))
+            yield int(data["guard"]), (path.parent.name, float(data["guard_started"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue

@@ -48,15 +48,13 @@ schema = 1
 
 
 def init_branch(writer: Writer) -> str:
-    """Create the orphan branch with a starter policy; the commit.
+    """Create the orphan branch with a starter policy; the commit. :func:`refuse_branch` was asked before.
 
-    :raises UsageError: ``no_identity``.
-    :raises HarnessError: ``already_initialised``, ``name_taken``, ``mixed_modes``, ``branch_in_use``.
+    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile.
     """
     place = writer.place
     author = identity.author(place.repository, place.environment)
     committer = identity.committer(place.repository, place.environment)
-    _refuse_branch(place)
     files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
     commit = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
     try:
@@ -68,7 +66,11 @@ def init_branch(writer: Writer) -> str:
     return commit
 
 
-def _refuse_branch(place: Place) -> None:
+def refuse_branch(place: Place) -> None:
+    """Look at everything that could stand in the way of the branch; writes nothing.
+
+    :raises HarnessError: ``already_initialised``, ``name_taken``, ``mixed_modes``, ``branch_in_use``.
+    """
     _refuse_initialised(place)
     repository = place.repository
     tip = repository.refs.read(place.ref)

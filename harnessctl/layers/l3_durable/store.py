@@ -215,6 +215,8 @@ class HarnessStore:
         if in_tree:
             written = initialising.init_in_tree(self.place)
             return Landed(None, "", written=written)
+        self.check_identity()
+        initialising.refuse_branch(self.place)
         commit = initialising.init_branch(self.writer)
         self._find_place()
         lock = None if unpinned or self.place.lock_path is None else self._write_lock(commit)
@@ -223,6 +225,9 @@ class HarnessStore:
     def add(self, wanted: Addition) -> Landed:
         """Land a person's edit, or write it into the work tree in in-tree mode."""
         self._person("add")
+        self.check_identity()
+        if self.mode is None:
+            raise not_initialised()
         if self.mode is Mode.IN_TREE:
             return self._add_in_tree(wanted)
         made: list[Record] = []
@@ -245,6 +250,7 @@ class HarnessStore:
     def accept(self, prefix: str, *, pin: bool = False) -> Landed:
         """Land the proposal whose id starts with ``prefix``; with ``pin`` move the lock to it."""
         self._person("review accept")
+        self.check_identity()
         proposal = self.proposal(prefix)
         moved = proposing.accept(self.writer, proposal)
         return self._landed(proposal.record, moved.new, self._move_lock(moved.new) if pin else None)
@@ -252,6 +258,7 @@ class HarnessStore:
     def reject(self, prefix: str, why: str = "") -> Landed:
         """Decide against a proposal; the decision is a record on the branch."""
         self._person("review reject")
+        self.check_identity()
         proposal = self.proposal(prefix)
         record, change = proposing.decision(self.writer, proposal, why)
         if self.mode is Mode.IN_TREE and self.in_use():
@@ -264,6 +271,7 @@ class HarnessStore:
     def rollback(self, rev: str, include: Sequence[str] = ()) -> tuple[Landed, rollback.Plan]:
         """Bring agent-owned entries back to ``rev`` and move the lock, if there is one."""
         self._person("rollback")
+        self.check_identity()
         target = self.resolve(rev)
         made: list[rollback.Plan] = []
 
@@ -299,7 +307,6 @@ class HarnessStore:
             self.__dict__.pop(name, None)
 
     def _add_in_tree(self, wanted: Addition) -> Landed:
-        self.check_identity()
         root = self.repository.root
         if root is None:
             raise UsageError("a bare repository has no work tree to write to", id="no_work_tree")
