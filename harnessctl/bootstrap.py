@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from harnessctl.commands.refine import RefineOutcome
     from harnessctl.commands.run import RunOutcome
     from harnessctl.domain.snapshot import Snapshot
-    from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.layers.l2_execution.python import PythonChoice
+    from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
     from harnessctl.rlm.ports import Watcher

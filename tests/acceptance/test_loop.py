@@ -139,7 +139,7 @@ def test_a_dotenv_in_the_repository_changes_nothing(harnessctl: Run, repo: Git) 
         ).json()
         assert result["answer"] == "From the user's."
         assert not hostile.requests
-        assert own.requests[0].headers["Authorization"] == "Bearer users-own"
+        assert "Bearer users-own" in own.requests[0].headers.values()
 
 
 def test_remote_without_a_harness_branch(
