@@ -20,7 +20,8 @@ class TreeItem:
     :ivar mode: git's mode, one of the constants above or something older.
     :ivar oid: id of the blob, hex: the key under which verdicts are kept.
     :ivar read: the blob's bytes; not called for gitlinks nor for what :attr:`size` rules out.
-    :ivar size: bytes, -1 when it is cheaper to read than to ask.
+    :ivar size: bytes where they are known, else -1.
+    :ivar measure: tells the bytes without reading them, where that is possible.
     """
 
     path: str
@@ -28,7 +29,13 @@ class TreeItem:
     oid: str
     read: Callable[[], bytes]
     size: int = -1
+    measure: Callable[[], int] | None = None
+
+    def known_size(self) -> int:
+        """Bytes as far as they can be told without reading; -1 when they cannot."""
+        return self.measure() if self.size < 0 and self.measure is not None else self.size
 
     def length(self) -> int:
         """Bytes of the content."""
-        return self.size if self.size >= 0 else len(self.read())
+        size = self.known_size()
+        return size if size >= 0 else len(self.read())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,36 +11,43 @@ import pygit2
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.layers.l3_durable.git.repository import Repository
 
-#: git's way to say "there is none" in a push.
-NOTHING = "0" * 40
+_ID = re.compile(r"[0-9a-f]{40}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class RefUpdate:
-    """One line of a pre-receive or pre-push hook's standard input; None for a ref that is not there."""
+    """One ref that a push moves; None for a commit that is not there.
+
+    :ivar ref: full name of the ref on the receiving side.
+    """
 
     ref: str
     old: str | None
     new: str | None
 
 
-def read_ref_updates(lines: Iterable[str]) -> tuple[RefUpdate, ...]:
-    """``<old> <new> <ref>`` (pre-receive) per line.
+def read_ref_updates(lines: Iterable[str]) -> tuple[tuple[RefUpdate, ...], bool]:
+    """What a push hook's standard input says, and whether it is the sender's (pre-push).
+
+    A server's pre-receive is told ``<old> <new> <ref>``, pre-push
+    ``<local ref> <new> <remote ref> <old>``.
 
     :raises UsageError: ``bad_ref_update``.
     """
-    found = []
-    for line in lines:
-        parts = line.rstrip("\n").split(" ", 2)
-        if len(parts) != 3 or not all(len(p) == 40 and p.isalnum() for p in parts[:2]):
-            raise UsageError(
-                "standard input is not a list of '<old> <new> <ref>'",
-                id="bad_ref_update",
-                hint="call it from a pre-receive hook",
-            )
-        old, new = (None if p == NOTHING else p for p in parts[:2])
-        found.append(RefUpdate(parts[2], old, new))
-    return tuple(found)
+    rows = [line.rstrip("\n").split(" ") for line in lines if line.strip()]
+    if all(len(row) == 3 and all(map(_ID.match, row[:2])) for row in rows):
+        return tuple(RefUpdate(row[2], _some(row[0]), _some(row[1])) for row in rows), False
+    if all(len(row) == 4 and _ID.match(row[1]) and _ID.match(row[3]) for row in rows):
+        return tuple(RefUpdate(row[2], _some(row[3]), _some(row[1])) for row in rows), True
+    raise UsageError(
+        "standard input is neither a pre-receive nor a pre-push hook's",
+        id="bad_ref_update",
+        hint="call it from such a hook: lines of '<old> <new> <ref>'",
+    )
+
+
+def _some(oid: str) -> str | None:
+    return None if set(oid) == {"0"} else oid
 
 
 def resolve_git(repository: Repository, text: str) -> str:
@@ -58,21 +66,19 @@ def resolve_git(repository: Repository, text: str) -> str:
     return str(found.id)
 
 
-def is_commit(repository: Repository, oid: str) -> bool:
-    """Whether the object is a commit: tags and refs of other things bring no harness."""
-    return isinstance(repository.raw.get(oid), pygit2.Commit)
+def commit_of(repository: Repository, oid: str) -> str | None:
+    """The commit an object is or, through tags, points at; None for anything else."""
+    try:
+        return str(repository.raw[oid].peel(pygit2.Commit).id)
+    except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError):
+        return None
 
 
-def existing_tips(repository: Repository) -> tuple[str, ...]:
-    """Commits that refs point at before a push changes them: what is already let in."""
-    tips = set()
-    for name, oid in repository.refs.list("refs/").items():
-        if name.startswith(("refs/heads/", "refs/tags/", "refs/harness/")):
-            try:
-                tips.add(str(repository.raw[oid].peel(pygit2.Commit).id))
-            except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError):
-                continue  # a tag of something that is no commit
-    return tuple(sorted(tips))
+def tips(repository: Repository, *prefixes: str) -> tuple[str, ...]:
+    """Commits that refs under ``prefixes`` point at: what is already let in."""
+    refs = repository.refs.list("refs/")
+    kept = (oid for name, oid in refs.items() if name.startswith(prefixes))
+    return tuple(sorted({commit for oid in kept if (commit := commit_of(repository, oid))}))
 
 
 def blob_size(repository: Repository, oid: str) -> int:

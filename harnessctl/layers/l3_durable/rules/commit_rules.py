@@ -107,4 +107,14 @@ ACCEPTED_BY_AGENT = Rule(
     "let a person accept the proposal",
 )
 
-COMMIT_RULES: tuple[Rule, ...] = (FORGED, ACCEPTED_BY_AGENT)
+REWRITES = Rule(
+    "HRN403",
+    "commit",
+    Severity.ERROR,
+    "Harness history rewritten",
+    "Pins and records name commits; history only grows, and an update is taken back by a new commit.",
+    "push --force to refs/heads/harness",
+    "fetch, and land on top of what is there; `harnessctl rollback` takes an update back",
+)
+
+COMMIT_RULES: tuple[Rule, ...] = (FORGED, ACCEPTED_BY_AGENT, REWRITES)

@@ -62,7 +62,7 @@ def _file(change: Change, context: LintContext) -> Iterator[Finding]:
 
 def _read(item: TreeItem) -> bytes | None:
     """Content of a plain file of bearable size."""
-    if item.mode not in (FILE, EXECUTABLE) or item.size > MAX_OTHER_FILE:
+    if item.mode not in (FILE, EXECUTABLE) or item.known_size() > MAX_OTHER_FILE:
         return None
     data = item.read()
     return data if len(data) <= MAX_OTHER_FILE else None

@@ -16,7 +16,7 @@ from harnessctl.layers.l3_durable.rules import load_rules as rules
 from harnessctl.layers.l3_durable.rules.names import Place, clashes, place
 from harnessctl.layers.l3_durable.rules.policy import check_policy
 from harnessctl.layers.l3_durable.rules.registry import below, found, tidy
-from harnessctl.layers.l3_durable.rules.verdict import Verdict, judge
+from harnessctl.layers.l3_durable.rules.verdict import Verdict, judge, oversized
 from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, GITLINK, SYMLINK, TreeItem
 
 
@@ -169,9 +169,8 @@ class _Loader:
     def _judge(self, kind: Kind, item: TreeItem) -> Verdict:
         verdict = self._verdicts.get(item.oid, kind.value)
         if verdict is None:
-            too_large = item.size > rules.MAX_MAIN_FILE
-            message = f"has {item.size} bytes; at most {rules.MAX_MAIN_FILE} are read"
-            verdict = Verdict((found(rules.SIZE, "", message),)) if too_large else judge(kind, item.read())
+            size = item.known_size()
+            verdict = oversized(size) if size > rules.MAX_MAIN_FILE else judge(kind, item.read())
             self._verdicts.put(item.oid, kind.value, verdict)
         return verdict
 

@@ -31,7 +31,7 @@ class Verdict:
 def judge(kind: Kind, data: bytes) -> Verdict:
     """The verdict on ``data`` as the main file of an entry of ``kind``."""
     if len(data) > MAX_MAIN_FILE:
-        return Verdict((found(SIZE, "", f"has {len(data)} bytes; at most {MAX_MAIN_FILE} are read"),))
+        return oversized(len(data))
     try:
         read = parse(data, "")
     except FrontmatterError as error:
@@ -40,6 +40,11 @@ def judge(kind: Kind, data: bytes) -> Verdict:
     entry = Entry(EntryId(kind, "x"), (), read.meta)
     line = read.lines.get("depends_on") or read.lines.get("metadata.harnessctl-depends-on") or 0
     return Verdict(problems, entry.own_list("depends_on"), line)
+
+
+def oversized(size: int) -> Verdict:
+    """The verdict on a main file of ``size`` bytes, which is not read at all."""
+    return Verdict((found(SIZE, "", f"has {size} bytes; at most {MAX_MAIN_FILE} are read"),))
 
 
 def _required(meta: Mapping[str, Any], lines: Mapping[str, int]) -> tuple[Finding, ...]:
