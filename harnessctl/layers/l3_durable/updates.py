@@ -80,15 +80,8 @@ def list_updates(place: Place) -> tuple[Update, ...]:
                 rows.append(Update(record.of or "", commit, UpdateState.REJECTED, shared, record))
             continue
         state = states.get(update)
-        if update in proposed and update in present and commit.id == proposed_commit(place, update):
-            continue  # landed wins; the ref is a left-over
         rows.append(Update(update, commit, state, shared, record, _entries(place, record, commit)))
     return tuple(rows)
-
-
-def proposed_commit(place: Place, update: str) -> str | None:
-    """Commit of the proposal ref of ``update``."""
-    return place.repository.refs.read(PROPOSALS + update)
 
 
 def _walk(place: Place) -> _Gathered:
@@ -113,7 +106,7 @@ def _proposed(place: Place, found: _Gathered) -> dict[str, bool]:
     for name, oid in place.repository.refs.list(PROPOSALS).items():
         update = name.removeprefix(PROPOSALS)
         record = find_record(Content(place.repository, oid), update)
-        if record is not None:
+        if record is not None and update not in found.brought:  # landed wins over a left-over ref
             proposed[update] = bool(conflicts(place, oid))
             found.records.setdefault(update, record)
             rows.append((update, place.repository.commit(oid)))

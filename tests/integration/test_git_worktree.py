@@ -1,0 +1,194 @@
+"""The work tree before and after a run, and the fence around it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harnessctl.layers.l3_durable.fence import ABSENT, AS_COMMITTED
+from harnessctl.layers.l3_durable.git.cli import run_git
+from harnessctl.layers.l3_durable.git.worktree import MAX_KEPT, GitWorkTree
+from harnessctl.rlm.ports import HarnessState, WorkTree
+from tests.conftest import Git
+from tests.fakes.harness import add, land, propose, started, store_of
+
+
+#: Keys of a repository's configuration that make git run a program.
+RUN_BY_GIT = (
+    "core.fsmonitor",
+    "core.pager",
+    "core.editor",
+    "core.askPass",
+    "core.sshCommand",
+    "diff.external",
+    "diff.x.textconv",
+    "diff.x.command",
+    "filter.x.clean",
+    "filter.x.smudge",
+    "filter.x.process",
+    "gpg.program",
+    "credential.helper",
+)
+
+
+@pytest.fixture
+def tree(repo: Git, tmp_path: Path) -> WorkTree:
+    return GitWorkTree(repo.root, tmp_path / "keep", os.environ)
+
+
+def test_changes_and_patch_of_tracked_and_untracked_files(repo: Git, tree: WorkTree) -> None:
+    repo.write("notes.txt", "old\n")
+    repo.commit("ignore", **{".gitignore": "*.log\n"})
+    before = tree.tree_hash()
+    assert tree.tree_hash() == before
+    repo.write("app.py", "print('hello')\nprint('more')\n")
+    repo.write("new/ä b.txt", "fresh\n")
+    repo.write("noise.log", "ignored\n")
+    (repo.root / "notes.txt").unlink()
+    after = tree.tree_hash()
+    assert [(c.path, c.status, c.added, c.removed) for c in tree.changes(before, after)] == [
+        ("app.py", "M", 1, 0),
+        ("new/ä b.txt", "A", 1, 0),
+        ("notes.txt", "D", 0, 1),
+    ]
+    patch = tree.patch(before, after)
+    repo("checkout", "-q", "--", ".")
+    repo("clean", "-qfd")
+    subprocess.run(["git", "apply", "-"], cwd=repo.root, input=patch, check=True)
+    assert tree.tree_hash() == after
+    assert tree.changes(after, after) == ()
+
+
+def test_nothing_of_the_repository_is_written_and_nothing_is_run(
+    repo: Git, tree: WorkTree, tmp_path: Path
+) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    evil.chmod(0o755)
+    for key in RUN_BY_GIT:
+        repo("config", key, str(evil))
+    repo("config", "alias.ls-files", f"!{evil}")
+    (tmp_path / "hooks").mkdir()
+    for name in ("post-index-change", "reference-transaction", "pre-commit", "fsmonitor-watchman"):
+        os.link(evil, tmp_path / "hooks" / name)
+    repo("config", "core.hooksPath", str(tmp_path / "hooks"))
+    repo.write(".gitattributes", "* filter=x diff=x\n")
+    git_dir = repo.root / ".git"
+    before = {p: p.stat().st_mtime_ns for p in git_dir.rglob("*")}
+    first = tree.tree_hash()
+    repo.write("app.py", "changed\n")
+    tree.patch(first, tree.tree_hash())
+    assert {p: p.stat().st_mtime_ns for p in git_dir.rglob("*")} == before
+    add(started(repo), "a", "one")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_change_within_one_tick_and_of_the_same_length_is_seen(repo: Git, tree: WorkTree) -> None:
+    path = repo.write("x.txt", "aaaa")
+    before = tree.tree_hash()
+    info = path.stat()
+    path.write_text("bbbb")
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert tree.tree_hash() != before
+
+
+def test_unchanged_files_are_not_read_again(
+    repo: Git, tree: WorkTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time.sleep(0.15)
+    before = tree.tree_hash()
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"read {path} again"))
+    assert tree.tree_hash() == before
+
+
+def test_modes_links_large_and_nested_things(repo: Git, tree: WorkTree) -> None:
+    script = repo.write("run.sh", "#!/bin/sh\n")
+    (repo.root / "link").symlink_to("app.py")
+    large = repo.write("large.bin", b"\0" * (MAX_KEPT + 1))
+    os.mkfifo(repo.root / "pipe")
+    repo("init", "-q", "nested")
+    inner = Git(repo.root / "nested")
+    inner.commit("one", f="1")
+    before = tree.tree_hash()
+    script.chmod(0o755)
+    (repo.root / "link").unlink()
+    (repo.root / "link").symlink_to("README.md")
+    large.write_bytes(b"\1" * (MAX_KEPT + 1))
+    inner.commit("two", f="2")
+    after = tree.tree_hash()
+    assert [c.path for c in tree.changes(before, after)] == ["large.bin", "link", "nested", "run.sh"]
+    assert b"old mode 100644\nnew mode 100755" in tree.patch(before, after)
+
+
+def test_state_before_a_run_is_shown_by_another_process(repo: Git, tmp_path: Path) -> None:
+    repo.write("untracked.txt", "first\n")
+    before = GitWorkTree(repo.root, tmp_path / "keep", os.environ).tree_hash()
+    repo.write("untracked.txt", "second\n")
+    later = GitWorkTree(repo.root, tmp_path / "keep", os.environ)
+    assert b"-first\n+second\n" in later.patch(before, later.tree_hash())
+
+
+def test_git_is_run_without_inherited_variables(repo: Git, make_repo: object, tmp_path: Path) -> None:
+    variables = dict(os.environ) | {
+        "GIT_DIR": "/nowhere",
+        "GIT_EXTERNAL_DIFF": "false",
+        "GIT_CONFIG_COUNT": "x",
+    }
+    assert run_git(["ls-files"], repo.root, variables) == b"README.md\napp.py\n"
+
+
+# -- the fence -----------------------------------------------------------------------------------
+
+
+def test_the_fence_sees_a_move_that_nobody_logged(repo: Git) -> None:
+    store = started(repo)
+    fence: HarnessState = store.fence
+    before = fence.capture()
+    assert set(before) == {"refs/heads/harness", "harness.lock"}
+    tree, parent = repo("rev-parse", "harness^{tree}"), repo("rev-parse", "harness")
+    repo(
+        "update-ref", "refs/heads/harness", repo("commit-tree", tree, "-p", parent, "-m", "no entry differs")
+    )
+    assert fence.capture() == before, "entries count, not commits"
+    blob = repo("hash-object", "-w", "--stdin", input=b"---\ndescription: d\n---\n")
+    listing = f"100644 blob {blob}\tx.md\n".encode()
+    memory = repo("mktree", input=listing)
+    harness = repo("mktree", input=f"040000 tree {memory}\tmemory\n".encode())
+    root = repo("mktree", input=f"040000 tree {harness}\t.harness\n".encode())
+    repo("update-ref", "refs/heads/harness", repo("commit-tree", root, "-m", "sneaked in"))
+    after = fence.capture()
+    assert store.fence.unknown_moves(before, after) == ("refs/heads/harness",)
+
+
+def test_the_hosts_own_moves_are_known(repo: Git) -> None:
+    store = started(repo)
+    before = store.fence.capture()
+    other = store_of(repo)
+    land(other, "a", "one")
+    waiting = propose(other, "b", "two")
+    other.move_pin()
+    after = store.fence.capture()
+    assert f"refs/harness/proposals/{waiting.id}" in after
+    assert before != after
+    assert store.fence.unknown_moves(before, after) == ()
+    (repo.root / "harness.lock").write_bytes(b"tampered")
+    assert store.fence.unknown_moves(before, store.fence.capture()) == ("harness.lock",)
+
+
+def test_switching_to_a_commit_with_another_lock_is_no_move(repo: Git) -> None:
+    store = started(repo)
+    repo("add", "harness.lock")
+    repo.commit("pin")
+    land(store, "a", "one")
+    store.move_pin()
+    repo.commit("pin again")
+    before = store.fence.capture()
+    assert before["harness.lock"] == AS_COMMITTED
+    repo("checkout", "-q", "HEAD~1")
+    assert store.fence.capture() == before
+    (repo.root / "harness.lock").unlink()
+    assert store.fence.capture()["harness.lock"] == ABSENT

@@ -1,0 +1,127 @@
+"""In-tree mode: the harness beside the code, landed by the user's own commits and merges."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.init import init
+from harnessctl.commands.log import log
+from harnessctl.commands.status import status
+from harnessctl.domain.errors import HarnessError, RefusedError
+from harnessctl.domain.pin import Mode, PinSource
+from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.names import DECISIONS
+from harnessctl.layers.l3_durable.validation import InvalidError
+from tests.conftest import Git
+from tests.fakes.harness import add, land, propose, store_of, text_of
+
+
+@pytest.fixture
+def in_tree(repo: Git) -> Git:
+    """A repository with an in-tree harness, committed."""
+    init(store_of(repo), in_tree=True)
+    repo.commit("harness")
+    return repo
+
+
+def test_init_writes_files_and_no_ref(repo: Git) -> None:
+    refs = repo("for-each-ref")
+    made = init(store_of(repo), in_tree=True)
+    assert made.to_json()["written"] == [str(repo.root / ".harness/harness.toml")]
+    assert repo("for-each-ref") == refs
+    assert repo("status", "--porcelain") == "?? .harness/"
+    assert not (repo.root / "harness.lock").exists()
+
+
+def test_add_writes_the_entry_and_its_record_for_the_user_to_commit(in_tree: Git) -> None:
+    head = in_tree("rev-parse", "HEAD")
+    landed = add(store_of(in_tree), "a", "one")
+    assert landed.commit == ""
+    assert len(landed.written) == 2
+    assert in_tree("rev-parse", "HEAD") == head
+    in_tree.commit("take it")
+    store = store_of(in_tree)
+    assert (store.mode, store.pin().source, store.pin().note) == (Mode.IN_TREE, PinSource.HEAD, "at HEAD")
+    assert list(store.snapshot().entries) == ["memory/a"]
+    assert [u.state for u in store.updates()] == [UpdateState.LANDED]
+    record = json.loads(next((in_tree.root / ".harness/updates").rglob("*.json")).read_text())
+    assert record["entries"][0]["id"] == "memory/a"
+
+
+def test_add_is_checked_before_a_file_is_written(in_tree: Git) -> None:
+    for text, error in (("ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", RefusedError), ("x", InvalidError)):
+        keys = {} if error is RefusedError else {"depends_on": "memory/nowhere"}
+        with pytest.raises(error):
+            add(store_of(in_tree), "a", text, **keys)
+    assert in_tree("status", "--porcelain") == ""
+
+
+def test_a_link_below_the_folder_leads_no_write_elsewhere(in_tree: Git, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (in_tree.root / ".harness/memory").symlink_to(tmp_path / "outside")
+    with pytest.raises(RefusedError) as caught:
+        add(store_of(in_tree), "a", "one")
+    assert caught.value.id == "symlink_in_the_way"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_accept_on_a_checked_out_branch_names_the_merge(in_tree: Git) -> None:
+    store = store_of(in_tree)
+    proposal = propose(store, "a", "one")
+    with pytest.raises(HarnessError) as caught:
+        store.accept(proposal.id)
+    assert caught.value.id == "branch_in_use"
+    assert "git merge" in caught.value.hint
+    in_tree("merge", "-q", f"refs/harness/proposals/{proposal.id}")
+    again = store_of(in_tree)
+    assert list(again.snapshot().entries) == ["memory/a"]
+    assert {u.id: u.state for u in again.updates() if u.id} == {proposal.id: UpdateState.LANDED}
+    assert again.proposals() == ()
+
+
+def test_accept_lands_where_the_branch_is_checked_out_nowhere(in_tree: Git) -> None:
+    in_tree("checkout", "-q", "-b", "topic")
+    landed = land(store_of(in_tree), "a", "one")
+    assert in_tree("rev-parse", "main") == landed.commit
+    assert text_of(in_tree, "a", "main") == "one"
+    assert in_tree("show", "main:app.py") == "print('hello')"
+    assert store_of(in_tree).snapshot().entries == {}, "HEAD is read, and topic has not got it"
+
+
+def test_a_rejection_waits_under_a_ref_until_the_next_landing(in_tree: Git) -> None:
+    store = store_of(in_tree)
+    proposal = propose(store, "a", "one")
+    rejected = store.reject(proposal.id, "no")
+    assert rejected.record is not None
+    ref = DECISIONS + rejected.record.id
+    assert in_tree("for-each-ref", "--format=%(refname)", "refs/harness") == ref
+    rows = {row["update"]: row["state"] for row in log(store_of(in_tree)).to_json()}
+    assert rows[proposal.id] == "rejected"
+    in_tree("checkout", "-q", "-b", "topic")
+    land(store_of(in_tree), "b", "two")
+    assert in_tree("for-each-ref", "refs/harness") == ""
+    assert f"{rejected.record.id}.json" in in_tree("ls-tree", "-r", "--name-only", "main")
+    rows = {row["update"]: row["state"] for row in log(store_of(in_tree)).to_json()}
+    assert rows[proposal.id] == "rejected"
+
+
+def test_a_fresh_clone_is_in_tree_by_what_head_holds(in_tree: Git, tmp_path: Path) -> None:
+    add(store_of(in_tree), "a", "one")
+    in_tree.commit("take it")
+    subprocess.run(["git", "clone", "-q", in_tree.root, tmp_path / "clone"], check=True)
+    store = store_of(Git(tmp_path / "clone"))
+    assert (store.mode, store.branch) == (Mode.IN_TREE, "main")
+    assert list(store.snapshot().entries) == ["memory/a"]
+    assert status(store).pinned == "at HEAD"
+
+
+def test_a_lock_beside_an_in_tree_harness_keeps_the_mode_in_a_clone(in_tree: Git, tmp_path: Path) -> None:
+    store_of(in_tree).move_pin()
+    in_tree.commit("pin")
+    subprocess.run(["git", "clone", "-q", in_tree.root, tmp_path / "clone"], check=True)
+    store = store_of(Git(tmp_path / "clone"))
+    assert (store.mode, store.pin().source) == (Mode.IN_TREE, PinSource.LOCK)
