@@ -42,7 +42,7 @@ def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | Non
 
 def _answered(events: Sequence[Event]) -> Ending | None:
     """A final answer: from ``final()``, or a reply without code."""
-    last = next((e for e in reversed(events) if e.type in _TOLD), None)
+    last = next((e for e in reversed(events) if e.type in _TOLD and e.data.get("status") != "skipped"), None)
     if last is None:
         return None
     if last.type is EventType.RESULT and last.data.get("status") == "final":

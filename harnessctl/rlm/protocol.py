@@ -110,7 +110,7 @@ def _is_python(text: str) -> bool:
 
 def _fenced(text: str, *, cut: bool) -> Call | None:
     """The first fenced Python block."""
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     start = next((i for i, line in enumerate(lines) if _OPEN.match(line)), None)
     if start is None:
         return None

@@ -40,7 +40,7 @@ class View:
     def __init__(self, system: str, protocol: str) -> None:
         self.messages: list[Message] = [Message("system", system)]
         self._fenced = protocol == "fence"
-        self._open: dict[str, str] = {}
+        self._open: dict[str, None] = {}
         self._notes: list[str] = []
         self._unchanged = 0
         self._digest = _Digest()
@@ -57,8 +57,6 @@ class View:
                 self._unchanged = len(self.messages)
             case EventType.REPLY:
                 self._reply(data)
-            case EventType.CELL:
-                self._open_cell(data)
             case EventType.RESULT:
                 self._result(data)
             case EventType.REPAIR | EventType.MESSAGE | EventType.GATE:
@@ -93,17 +91,17 @@ class View:
             if call.get("problem"):
                 self._answer(key, str(call["problem"]))
             else:
-                self._open[key] = ""
+                self._open[key] = None
         if not calls and data.get("finish") == "length":
             self._note(CUT_REPLY)
 
-    def _open_cell(self, data: Mapping[str, Any]) -> None:
-        self._open.setdefault(str(data.get("call") or ""), "")
-
     def _result(self, data: Mapping[str, Any]) -> None:
-        key = str(data.get("call") or "")
-        self._open.pop(key, None)
-        self._answer(key, str(data.get("text") or ""))
+        key, text = str(data.get("call") or ""), str(data.get("text") or "")
+        if key in self._open:
+            del self._open[key]
+            self._answer(key, text)
+        else:
+            self._note(text)
 
     def _answer(self, call: str, text: str) -> None:
         if self._fenced or not call:

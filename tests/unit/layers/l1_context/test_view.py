@@ -1,0 +1,202 @@
+"""Events to messages."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harnessctl.domain.canonical import canonical_json
+from harnessctl.domain.event import Event
+from harnessctl.layers.l1_context.view import (
+    CUT_REPLY,
+    EMPTY_REPLY,
+    INTERRUPTED_REPLY,
+    OPEN_CALL,
+    View,
+    system_of,
+    view_of,
+)
+from tests.fakes.trajectories import build
+
+Steps = list[tuple[str, dict[str, Any]]]
+
+
+def call(name: str, code: str | None = "1", **more: Any) -> dict[str, Any]:
+    data = {"id": name, "name": "ipython", "arguments": json.dumps({"code": code}), **more}
+    return data if code is None else {**data, "code": code}
+
+
+def events(*steps: tuple[str, dict[str, Any]]) -> tuple[Event, ...]:
+    return build([("header", {}), *steps]).events
+
+
+def messages(*steps: tuple[str, dict[str, Any]], protocol: str = "tool") -> list[dict[str, Any]]:
+    ready, _ = view_of(events(*steps), "SYSTEM", protocol).ready()
+    return [m.to_json() for m in ready]
+
+
+TASK = ("task", {"text": "do it"})
+
+
+def reply(*calls: dict[str, Any], content: str | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "reply", {"request": 0, "content": content, "calls": list(calls), "finish": "stop", **more}
+
+
+def test_a_whole_conversation_with_tools() -> None:
+    got = messages(
+        TASK,
+        reply(call("a"), content="I look."),
+        ("cell", {"cell": 1, "code": "1", "call": "a"}),
+        ("output", {"cell": 1, "stream": "result", "text": "1\n"}),
+        ("result", {"cell": 1, "call": "a", "text": "1\n[cell 1: ok]"}),
+        reply(content="One."),
+    )
+    assert [m["role"] for m in got] == ["system", "user", "assistant", "tool", "assistant"]
+    assert got[2]["tool_calls"][0]["id"] == got[3]["tool_call_id"] == "a"
+    assert got[3]["content"] == "1\n[cell 1: ok]"
+
+
+def test_with_fences_results_come_from_the_user() -> None:
+    got = messages(
+        TASK,
+        reply({"id": None, "name": "fence", "arguments": "", "code": "1"}, content="```python\n1\n```"),
+        ("cell", {"cell": 1, "code": "1", "call": None}),
+        ("result", {"cell": 1, "call": None, "text": "[cell 1: ok]"}),
+        protocol="fence",
+    )
+    assert [m["role"] for m in got] == ["system", "user", "assistant", "user"]
+    assert all("tool_calls" not in m for m in got)
+
+
+@pytest.mark.parametrize("last", [("task", {"text": "go on"}), ("repair", {"what": "x", "text": "go on"})])
+def test_open_calls_are_answered_as_unknown(last: tuple[str, dict[str, Any]]) -> None:
+    """loop-01: a session that stopped between call and result; also two calls with one answered."""
+    stopped = events(
+        TASK,
+        reply(call("a"), call("b")),
+        ("cell", {"cell": 1, "code": "1", "call": "a"}),
+        ("result", {"cell": 1, "call": "a", "text": "one"}),
+        ("cell", {"cell": 2, "code": "1", "call": "b"}),
+        ("end", {"status": "interrupted"}),
+        last,
+    )
+    ready, _ = view_of(stopped, "S", "tool").ready()
+    assert [(m.role, m.call_id) for m in ready[2:5]] == [("assistant", ""), ("tool", "a"), ("tool", "b")]
+    assert ready[4].content == OPEN_CALL
+    assert "interrupted, effects unknown" in OPEN_CALL
+    assert (ready[5].role, ready[5].content) == ("user", "go on")
+
+
+def test_every_call_has_exactly_one_answer_right_after_it() -> None:
+    got = messages(TASK, reply(call("a"), call("b"), call("c", None, problem="Not run: no tool 'x'.")))
+    assert [m.get("tool_call_id") for m in got[3:]] == ["c", "a", "b"]
+    assert got[3]["content"] == "Not run: no tool 'x'."
+
+
+def test_malformed_arguments_are_sent_again_as_json() -> None:
+    raw = {"id": "a", "name": "ipython", "arguments": '{"code": "x', "problem": "Not run."}
+    listed = {"id": "b", "name": "ipython", "arguments": "print(1)", "code": "print(1)"}
+    got = messages(TASK, reply(raw, listed))
+    sent = [json.loads(c["function"]["arguments"]) for c in got[2]["tool_calls"]]
+    assert sent == [{"malformed": '{"code": "x'}, {"code": "print(1)"}]
+
+
+def test_a_note_waits_until_the_calls_are_answered() -> None:
+    got = messages(
+        TASK,
+        reply(call("a")),
+        ("cell", {"cell": 1, "code": "1", "call": "a"}),
+        ("message", {"text": "also count the tests"}),
+        ("result", {"cell": 1, "call": "a", "text": "one"}),
+    )
+    assert [m["role"] for m in got] == ["system", "user", "assistant", "tool", "user"]
+    assert got[-1]["content"] == "also count the tests"
+
+
+def test_two_messages_of_the_user_become_one() -> None:
+    got = messages(TASK, reply(), ("message", {"text": "hello?"}))
+    assert [m["role"] for m in got] == ["system", "user"]
+    assert got[1]["content"] == f"do it\n\n{EMPTY_REPLY}\n\nhello?"
+
+
+def test_cut_and_interrupted_replies_are_told() -> None:
+    got = messages(TASK, reply(content="half a sen", finish="length"))
+    assert (got[-1]["role"], got[-1]["content"]) == ("user", CUT_REPLY)
+    got = messages(TASK, ("reply", {"request": 1, "error": {"kind": "interrupted"}}))
+    assert got[-1]["content"].endswith(INTERRUPTED_REPLY)
+    got = messages(TASK, ("reply", {"request": 1, "error": {"kind": "overflow"}}))
+    assert got[-1]["content"] == "do it"
+
+
+def test_what_stays_the_same_since_the_last_request() -> None:
+    view = View("S", "tool")
+    for event in events(TASK):
+        view.add(event)
+    assert view.ready()[1] == 0
+    for event in events(TASK, ("request", {}), reply(call("a")), ("result", {"call": "a", "text": "x"}))[2:]:
+        view.add(event)
+    ready, keep = view.ready()
+    assert (len(ready), keep) == (4, 2)
+
+
+def test_a_longer_user_message_is_not_the_same() -> None:
+    view = view_of(events(TASK, ("request", {}), reply()), "S", "tool")
+    ready, keep = view.ready()
+    assert (len(ready), keep) == (2, 1)
+
+
+def test_the_system_message_is_read_from_the_first_request() -> None:
+    first = {"append": [{"role": "system", "content": "AS IT WAS"}, {"role": "user", "content": "x"}]}
+    assert system_of(events(TASK, ("request", first))) == "AS IT WAS"
+    assert system_of(events(TASK)) == ""
+
+
+STEP = st.sampled_from(
+    [
+        TASK,
+        ("request", {}),
+        reply(content="text"),
+        reply(),
+        reply(content="x", finish="length"),
+        reply(call("a")),
+        reply(call("a"), call("b")),
+        ("cell", {"cell": 1, "code": "1", "call": "a"}),
+        ("result", {"cell": 1, "call": "a", "text": "done"}),
+        ("result", {"cell": 2, "call": "b", "text": "done"}),
+        ("message", {"text": "by the way"}),
+        ("repair", {"what": "torn_tail", "text": "lost one"}),
+        ("reply", {"request": 1, "error": {"kind": "interrupted"}}),
+    ]
+)
+
+
+@given(st.lists(STEP, max_size=25))
+def test_any_history_gives_messages_that_providers_take(steps: Steps) -> None:
+    """Digest and kept prefix hold at every request, and roles alternate as providers demand."""
+    view = View("S", "tool")
+    before: list[dict[str, Any]] = []
+    for event in events(*steps):
+        if event.type == "request":
+            ready, keep = view.ready()
+            now = [m.to_json() for m in ready]
+            assert now[:keep] == before[:keep]
+            assert view.digest() == "sha256:" + hashlib.sha256(canonical_json(now)).hexdigest()
+            before = now
+        view.add(event)
+    sent = [m.to_json() for m in view.ready()[0]]
+    tools = 0
+    for at, (last, message) in enumerate(itertools.pairwise(sent), start=1):
+        assert not (last["role"] == message["role"] == "user")
+        ids = [c["id"] for c in message.get("tool_calls", ())]
+        answers = [m.get("tool_call_id") for m in sent[at + 1 : at + 1 + len(ids)]]
+        assert sorted(ids) == sorted(answers)
+        tools += len(ids)
+    assert tools == sum(m["role"] == "tool" for m in sent)
+    again = view_of(events(*steps), "S", "tool").ready()[0]
+    assert [m.to_json() for m in again] == sent

@@ -1,0 +1,115 @@
+"""Continue or stop, decided from events alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harnessctl.domain.event import Event
+from harnessctl.domain.limits import Limits, Usage
+from harnessctl.domain.outcome import RunStatus
+from harnessctl.rlm.continuation import decide
+from harnessctl.rlm.ending import Ending
+from tests.fakes.trajectories import build
+
+CODE = {"id": "a", "name": "ipython", "arguments": "", "code": "1"}
+
+
+def events(*steps: tuple[str, dict[str, Any]]) -> tuple[Event, ...]:
+    return build([("header", {}), ("task", {"text": "x"}), *steps]).events
+
+
+def reply(
+    content: str | None = None, *calls: dict[str, Any], finish: str = "stop"
+) -> tuple[str, dict[str, Any]]:
+    return "reply", {"content": content, "calls": list(calls), "finish": finish}
+
+
+def result(status: str = "ok", text: str = "", **more: Any) -> tuple[str, dict[str, Any]]:
+    return "result", {"cell": 1, "status": status, "text": text, **more}
+
+
+def ends(
+    *steps: tuple[str, dict[str, Any]], limits: Limits | None = None, used: Usage | None = None
+) -> Ending | None:
+    return decide(events(*steps), limits or Limits(), used or Usage())
+
+
+def test_it_goes_on_after_a_task_and_after_cells() -> None:
+    assert ends() is None
+    assert ends(reply("text", CODE)) is None
+    assert ends(reply(None, CODE), result()) is None
+    assert ends(reply(None, CODE), result("error")) is None
+
+
+def test_text_without_code_is_the_answer() -> None:
+    assert ends(reply("Three files.")) == Ending(RunStatus.SUCCESS, answer="Three files.")
+    assert ends(reply("```python\n1\n```", CODE)) is None
+
+
+def test_final_ends_with_its_value() -> None:
+    assert ends(reply(None, CODE), result("final", answer="[1, 2]")) == Ending(
+        RunStatus.SUCCESS, answer="[1, 2]"
+    )
+
+
+def test_a_cut_text_is_no_answer() -> None:
+    assert ends(reply("Three fil", finish="length")) is None
+    three = [reply("x", finish="length")] * 3
+    ending = ends(*three)
+    assert ending is not None
+    assert (ending.status, ending.reason) == (RunStatus.FAILED, "cut_reply")
+
+
+def test_empty_replies_are_tried_again_and_then_fail() -> None:
+    """loop-03."""
+    assert ends(reply(None)) is None
+    assert ends(reply(None), reply("  \n")) is None
+    ending = ends(reply(None), reply(""), reply(None))
+    assert ending is not None
+    assert (ending.status, ending.reason) == (RunStatus.FAILED, "empty_reply")
+
+
+def test_empty_replies_with_work_in_between_are_counted_anew() -> None:
+    failed = [reply(None, CODE), result("error")]
+    assert ends(reply(None), reply(None), *failed, reply(None), reply(None)) is None
+
+
+def test_an_empty_reply_after_a_good_cell_is_a_normal_end() -> None:
+    """loop-03."""
+    assert ends(reply(None, CODE), result("ok", "42"), reply(None)) == Ending(RunStatus.SUCCESS, answer="42")
+    assert ends(reply(None, CODE), result("error", "42"), reply(None)) is None
+
+
+def test_an_interrupted_reply_goes_on() -> None:
+    assert ends(("reply", {"error": {"kind": "interrupted"}})) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "reason"),
+    [
+        (Limits(turns=1), Usage(), "turns"),
+        (Limits(tokens=100), Usage(prompt=90, completion=10), "tokens"),
+        (Limits(cost_usd=0.5), Usage(cost_usd=0.5), "cost"),
+    ],
+)
+def test_spent_budgets(limits: Limits, used: Usage, reason: str) -> None:
+    steps = [reply(None, CODE), result()]
+    ending = ends(*steps, limits=limits, used=used)
+    assert ending is not None
+    assert (ending.status, ending.reason, ending.answer) == (RunStatus.BUDGET_EXHAUSTED, reason, None)
+
+
+def test_an_answer_in_the_last_turn_counts() -> None:
+    ending = ends(reply("Done."), limits=Limits(turns=1))
+    assert ending is not None
+    assert ending.status is RunStatus.SUCCESS
+
+
+def test_too_many_lost_kernels() -> None:
+    lost = [("repair", {"what": "kernel_restart", "text": ""})] * 6
+    ending = ends(reply(None, CODE), result("died"), *lost)
+    assert ending is not None
+    assert (ending.status, ending.reason) == (RunStatus.FAILED, "kernel_lost")
+    assert ends(reply(None, CODE), result("died"), *lost[:5]) is None
