@@ -34,6 +34,7 @@ class Verb:
 SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up": {
         "init": Verb("harnessctl.cli.init:command", "Start a harness in this repository."),
+        "hooks": Verb("harnessctl.cli.hooks:app", "Git hooks that check .harness/, without a framework."),
         "status": Verb("harnessctl.cli.status:command", "Mode, pin, tip, open proposals, last session."),
     },
     "Entries": {

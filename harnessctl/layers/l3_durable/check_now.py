@@ -21,9 +21,10 @@ from harnessctl.layers.l3_durable.work_files import read_folder
 def check_staged(checker: Checker, cwd: Path, environment: Environment) -> CheckReport:
     """Judge what ``git commit`` would commit now."""
     bases, after = _next_commit(checker, cwd, environment)
-    changes = compare(bases, after)
-    if not changes:
+    if not compare(bases[:1], after):
         return CheckReport("staged files", files=len(after))
+    # A merge can be invalid although neither side changed anything the other had not judged.
+    changes = compare(bases, after)
     facts = checker.facts(
         _author(checker, environment), changes, merge=len(bases) > 1, agent=bool(agent_reason(environment))
     )
