@@ -16,7 +16,6 @@ from harnessctl.rlm.ports import HarnessState, WorkTree
 from tests.conftest import Git
 from tests.fakes.harness import add, land, propose, started, store_of
 
-
 #: Keys of a repository's configuration that make git run a program.
 RUN_BY_GIT = (
     "core.fsmonitor",

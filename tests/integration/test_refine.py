@@ -271,6 +271,7 @@ async def test_without_both_guards_the_value_would_be_in_an_object(
 
     monkeypatch.setattr(propose, "refuse_secrets", lambda *_: None)
     monkeypatch.setattr(Checks, "refuse_secrets", lambda *_: None)
+    monkeypatch.setattr(Checks, "lint", lambda *_: ())  # which knows secrets too
     value = SECRETS["GitHub token"]
     await run(reply(edit(evidence=None, events=[OUTPUT])), trajectory=session(f"T={value}\n"))
     assert value.encode() in objects(repo)

@@ -212,6 +212,27 @@ def test_names_that_clash_with_a_neighbour_are_refused_from_memory_too(repo: Git
         store.add(with_file("references/a.md"))
 
 
+def test_lint_refuses_what_is_touched_and_its_warnings_are_told(repo: Git) -> None:
+    store = started(repo)
+    before = objects(repo)
+    with pytest.raises(InvalidError) as caught:
+        add(store, "hidden", "see\u202enothing")
+    assert caught.value.findings[0].path == ".harness/memory/hidden.md"
+    assert objects(repo) == before
+    crlf = EntryFile("memory/crlf.md", 0o100644, b"---\r\ndescription: d\r\n---\r\n")
+    landed = store.add(Addition(EntryId.parse("memory/crlf"), (crlf,)))
+    assert [f.path for f in landed.warnings] == [".harness/memory/crlf.md"]
+    assert b"owner: human\r\n" in store.content(landed.commit).entry(EntryId.parse("memory/crlf"))[0].data
+
+
+def test_a_rollback_restores_what_lint_rules_that_grew_would_refuse(repo: Git, tmp_path: Path) -> None:
+    store = started(repo)
+    old = by_hand(repo, tmp_path, ".harness/memory/a.md", note("a", "x\u202e", owner="agent").data.decode())
+    land(store, "a", "one")
+    store.rollback(old)
+    assert text_of(repo, "a") == "x\u202e"
+
+
 def test_a_broken_neighbour_made_by_hand_does_not_stop_other_landings(repo: Git, tmp_path: Path) -> None:
     store = started(repo)
     by_hand(repo, tmp_path, ".harness/memory/bad.md", "no frontmatter\n")

@@ -21,7 +21,7 @@ from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
 
 def park(writer: Writer, record: Record, change: Change) -> str:
     """Keep a decision for the next landing; the ref's commit."""
-    commit = writer.build(record.base, change)
+    commit, _ = writer.build(record.base, change)
     writer.move(DECISIONS + record.id, None, commit, "decide")
     return commit
 

@@ -56,7 +56,7 @@ def init_branch(writer: Writer) -> str:
     author = identity.author(place.repository, place.environment)
     committer = identity.committer(place.repository, place.environment)
     files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
-    commit = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
+    commit, _ = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
     try:
         writer.move(place.ref, None, commit, "init")
     except LostRaceError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harnessctl.domain.finding import Finding
 from harnessctl.domain.pin import Lock
 from harnessctl.domain.update import Record
 
@@ -19,6 +20,7 @@ class Landed:
     :ivar pushed: whether the commit is on the remote; None without a remote.
     :ivar pinned: whether the next run reads a lock.
     :ivar unread: landed updates that the next run will not read.
+    :ivar warnings: what the lint rules say about the touched entries.
     :ivar written: work-tree files, in in-tree mode.
     """
 
@@ -29,6 +31,7 @@ class Landed:
     pinned: bool = False
     unread: int = 0
     written: tuple[Path, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """The landing as ``--json`` prints it."""
@@ -41,4 +44,5 @@ class Landed:
             "pushed": self.pushed,
             "unread": self.unread,
             "written": [str(path) for path in self.written],
+            "warnings": [finding.to_json() for finding in self.warnings],
         }

@@ -130,7 +130,7 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     owned = [agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits]
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
-    commit = writer.build(base, Change(files, commit_message(record), author, committer))
+    commit, _ = writer.build(base, Change(files, commit_message(record), author, committer))
     writer.move(PROPOSALS + record.id, None, commit, "propose")
     return Proposal(record.id, commit, base, record, author)
 

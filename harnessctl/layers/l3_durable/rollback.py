@@ -67,7 +67,7 @@ def plan_rollback(place: Place, target: str, rev: str, tip: Content, include: Se
     files = file_edits(tip, edits) | {record_path(record.id): record_file(record)}
     author = identity.author(place.repository, place.environment)
     committer = identity.committer(place.repository, place.environment)
-    change = Change(files, commit_message(record), author, committer)
+    change = Change(files, commit_message(record), author, committer, linted=False)
     gone = {str(e.id) for e in edits if e.action == "delete"}
     kept = tuple(str(e) for e in differing if e not in set(going))
     return Plan(change, record, kept, dependants_of(tip, gone))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harnessctl.config import Environment, parse_toml
 from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import record_path
 from harnessctl.domain.pin import Lock, Mode, Pin
 from harnessctl.domain.snapshot import Snapshot
@@ -238,7 +239,7 @@ class HarnessStore:
             return change
 
         moved = decisions.land(self.writer, plan)
-        return self._landed(made[0], moved.new)
+        return self._landed(made[0], moved.new, warnings=moved.warnings)
 
     def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: str = "") -> Proposal:
         """Write an agent's update as a proposal on ``base`` (a full commit id; "": the tip)."""
@@ -253,7 +254,8 @@ class HarnessStore:
         self.check_identity()
         proposal = self.proposal(prefix)
         moved = proposing.accept(self.writer, proposal)
-        return self._landed(proposal.record, moved.new, self._move_lock(moved.new) if pin else None)
+        lock = self._move_lock(moved.new) if pin else None
+        return self._landed(proposal.record, moved.new, lock, moved.warnings)
 
     def reject(self, prefix: str, why: str = "") -> Landed:
         """Decide against a proposal; the decision is a record on the branch."""
@@ -318,7 +320,8 @@ class HarnessStore:
         files |= {record_path(record.id): proposing.record_file(record)}
         self.checks.refuse_secrets(files, record.summary)
         self.checks.refuse_broken(before, files)
-        return Landed(record, "", written=adding.write_files(root, files))
+        warnings = self.checks.lint(before, files)
+        return Landed(record, "", written=adding.write_files(root, files), warnings=warnings)
 
     def _move_lock(self, commit: str) -> Lock | None:
         """Move an existing lock; where runs are unpinned they stay so."""
@@ -336,13 +339,19 @@ class HarnessStore:
         self.operations.moved(LOCK_NAME, old, lock_digest(data))
         return lock
 
-    def _landed(self, record: Record | None, commit: str, lock: Lock | None = None) -> Landed:
+    def _landed(
+        self,
+        record: Record | None,
+        commit: str,
+        lock: Lock | None = None,
+        warnings: tuple[Finding, ...] = (),
+    ) -> Landed:
         unread, pinned = 0, False
         with suppress(HarnessError):
             locked = pinning.locked_commit(self.place)
             pinned = locked is not None
             unread = pinning.unread_updates(self.place, locked) if locked else 0
-        return Landed(record, commit, lock, self.pushed(commit), pinned, unread)
+        return Landed(record, commit, lock, self.pushed(commit), pinned, unread, (), warnings)
 
 
 def open_store(

@@ -19,6 +19,8 @@ from harnessctl.domain.ids import HARNESS_DIR, EntryId
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.ownership import read_entry
+from harnessctl.layers.l3_durable.rules.change import Change, LintContext
+from harnessctl.layers.l3_durable.rules.lint import check_lint
 from harnessctl.layers.l3_durable.rules.load import LoadReport, check_load
 from harnessctl.layers.l3_durable.rules.names import clashes
 from harnessctl.layers.l3_durable.rules.verdict import Verdict
@@ -73,6 +75,22 @@ class Checks:
         if base is not None and known is not None and not _needed(base, edits, known):
             return self._judge_touched(base, edits, known)
         return self._judge_all(base, edits)
+
+    def lint(self, base: Content | None, edits: Edits) -> tuple[Finding, ...]:
+        """Judge what ``edits`` touch by the lint rules; its warnings.
+
+        :raises InvalidError: a lint rule refuses what was touched.
+        """
+        entries = {e for e in map(entry_of, edits) if e is not None}
+        before = {i.path: i for e in entries for i in (base.entry_items(e) if base else ())}
+        after = {path: item for path, item in before.items() if path not in edits}
+        after |= {path: new_item(file) for path, file in edits.items() if file is not None}
+        changes = [Change(path, before.get(path), after.get(path)) for path in sorted(edits)]
+        found = check_lint(changes, LintContext(after, before, self.allow))
+        errors = [f for f in found if f.severity is Severity.ERROR]
+        if errors:
+            raise InvalidError(errors)
+        return found
 
     def remember(self, folder: str | None, verdict: Verdict | None) -> None:
         """Keep that the ``.harness/`` tree ``folder`` is whole."""

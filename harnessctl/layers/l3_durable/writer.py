@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import Content
@@ -35,6 +36,8 @@ LONGEST_PAUSE = 0.25
 class Change:
     """One commit to be.
 
+    :ivar linted: judged by the lint rules too; a rollback is not, since those may have grown since
+        what it restores was written.
     :ivar beside: files outside ``.harness/``, path from the root of the tree; only ``init`` has any.
     """
 
@@ -42,15 +45,20 @@ class Change:
     message: str
     author: Person
     committer: Person
+    linted: bool = True
     beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A landing that happened: the branch went from ``old`` to ``new``."""
+    """A landing that happened: the branch went from ``old`` to ``new``.
 
-    old: str | None
+    :ivar warnings: what the lint rules say about the touched entries.
+    """
+
+    old: str
     new: str
+    warnings: tuple[Finding, ...] = ()
 
 
 class Writer:
@@ -72,16 +80,17 @@ class Writer:
         self.operations = operations
         self.reached = reached
 
-    def build(self, base: str | None, change: Change) -> str:
-        """Check the whole result and write its commit; no ref moves.
+    def build(self, base: str | None, change: Change) -> tuple[str, tuple[Finding, ...]]:
+        """Check the whole result and write its commit; no ref moves. The commit, and lint warnings.
 
         :raises RefusedError: a secret in what would be written; no object exists then.
-        :raises InvalidError: the result breaks a load rule; no object exists then.
+        :raises InvalidError: the result breaks a rule; no object exists then.
         """
         repository = self.place.repository
         content = Content(repository, base) if base else None
         self.checks.refuse_secrets(change.edits, change.message)
         verdict = self.checks.refuse_broken(content, change.edits)
+        warnings = self.checks.lint(content, change.edits) if change.linted else ()
         self.reached("checked")
         edits: dict[str, tuple[int, str] | None] = {
             f"{HARNESS_DIR}/{path}": (file.mode, repository.write_blob(file.data)) if file else None
@@ -94,7 +103,7 @@ class Writer:
         parents = (base,) if base else ()
         commit = repository.write_commit(tree, parents, change.author, change.committer, change.message)
         self.reached("written")
-        return commit
+        return commit, warnings
 
     def land(self, plan: Callable[[Content], Change]) -> Moved:
         """Land what ``plan`` makes of the tip; it is called again on each new tip.
@@ -108,7 +117,7 @@ class Writer:
             tip = self.place.landing_tip()
             refuse_occupied(self.place)
             change = plan(Content(self.place.repository, tip))
-            commit = self.build(tip, change)
+            commit, warnings = self.build(tip, change)
             try:
                 self.move(self.place.ref, tip, commit, change.message.partition("\n")[0])
             except LostRaceError as error:
@@ -118,7 +127,7 @@ class Writer:
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 self.reached("moved")
-                return Moved(tip, commit)
+                return Moved(tip, commit, warnings)
 
     def move(self, ref: str, old: str | None, new: str | None, why: str) -> None:
         """Move one harness ref with compare-and-swap, and note the move for the fence.
