@@ -1,0 +1,104 @@
+"""Past sessions, read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.sessions import lines_of, list_sessions, show_session
+from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.event import EventType
+from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.recorder import Recorder
+
+OLD, NEW, CUT = "01JDXYZ0000000000000000001", "01JDXYZ0000000000000000002", "01JDXYZ0000000000000000003"
+
+
+def mask(text: str) -> str:
+    return text.replace("hunter2", "[masked]")
+
+
+def write(state: Path, session: str, *, end: bool = True) -> Recorder:
+    recorder = Recorder.create(state / "sessions" / session, SystemClock())
+    recorder.append(EventType.HEADER, {"session": session, "model": {"provider": "p", "name": "m"}})
+    recorder.append(EventType.TASK, {"text": "find hunter2"})
+    recorder.append(
+        EventType.REPLY, {"content": "I look.", "calls": [{"code": "1", "args": ["hunter2"]}]}, turn=1
+    )
+    recorder.append(EventType.CELL, {"cell": 1, "code": "print('hunter2')"}, turn=1)
+    recorder.append(EventType.RESULT, {"cell": 1, "text": "hunter2\n[cell 1: ok]"}, turn=1)
+    if end:
+        recorder.append(
+            EventType.END,
+            {
+                "status": "success",
+                "reason": "no_gates",
+                "verified": False,
+                "answer": "x" * 200_000,
+                "usage": {"tokens": 7},
+            },
+        )
+    return recorder
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    write(tmp_path, OLD).close()
+    write(tmp_path, NEW).close()
+    write(tmp_path, CUT, end=False).close()
+    return tmp_path
+
+
+def test_newest_first_with_how_they_ended(state: Path) -> None:
+    listed = list_sessions(state, mask)
+    assert [(s.id, s.status, s.reason) for s in listed] == [
+        (CUT, None, "no_end"),
+        (NEW, "success", "no_gates"),
+        (OLD, "success", "no_gates"),
+    ]
+    assert listed[1].task == "find [masked]"
+    assert set(listed[1].to_json()) == {"id", "status", "reason", "verified", "started", "task", "usage"}
+    assert listed[1].usage == {"tokens": 7}
+
+
+def test_a_session_whose_log_is_held_runs(state: Path) -> None:
+    recorder = Recorder.open(state / "sessions" / CUT, SystemClock())
+    assert list_sessions(state, mask)[0].reason == "running"
+    recorder.close()
+    assert list_sessions(state, mask)[0].reason == "no_end"
+
+
+def test_folders_without_a_log_are_no_sessions(state: Path) -> None:
+    (state / "sessions" / "01JDXYZ0000000000000000009").mkdir()
+    assert len(list_sessions(state, mask)) == 3
+    assert list_sessions(state / "none", mask) == ()
+
+
+def test_shown_text_is_masked_and_the_log_is_not(state: Path) -> None:
+    shown = show_session(state, "", mask)
+    assert shown.summary.id == CUT
+    assert "hunter2" not in json.dumps(shown.to_json())
+    assert "hunter2" not in "\n".join(lines_of(shown))
+    assert "hunter2" in (state / "sessions" / CUT / "log.jsonl").read_text()
+    assert "    print('[masked]')" in list(lines_of(shown))
+
+
+def test_a_prefix_names_a_session(state: Path) -> None:
+    assert show_session(state, OLD.lower(), mask).summary.id == OLD
+    with pytest.raises(UsageError) as caught:
+        show_session(state, OLD[:10], mask)
+    assert caught.value.id == "ambiguous_session"
+    with pytest.raises(NotFoundError):
+        show_session(state, "01ZZZ", mask)
+    with pytest.raises(NotFoundError):
+        show_session(state / "none", "", mask)
+
+
+def test_a_torn_log_is_shown_up_to_the_tear_and_said(state: Path) -> None:
+    path = state / "sessions" / CUT / "log.jsonl"
+    path.write_bytes(path.read_bytes()[:-40])
+    shown = show_session(state, CUT, mask)
+    assert [str(e.type) for e in shown.events] == ["header", "task", "reply", "cell"]
+    assert list(lines_of(shown))[-1].startswith("! log: torn tail")
