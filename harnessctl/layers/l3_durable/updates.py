@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from harnessctl.domain.ids import UPDATES_DIR
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.git.history import reaches
+from harnessctl.layers.l3_durable.git.history import reaches, walk
 from harnessctl.layers.l3_durable.git.repository import Commit
 from harnessctl.layers.l3_durable.merge import changed_entries, merge
 from harnessctl.layers.l3_durable.mode import Place
@@ -60,6 +60,7 @@ class _Gathered:
     records: dict[str, Record] = field(default_factory=dict)
     brought: dict[str, Commit] = field(default_factory=dict)
     rows: list[tuple[str, Commit]] = field(default_factory=list)
+    commits: set[str] = field(default_factory=set)
 
 
 def list_updates(place: Place) -> tuple[Update, ...]:
@@ -70,10 +71,10 @@ def list_updates(place: Place) -> tuple[Update, ...]:
     tips = place.landed_tips()
     present, reverted = _presence(place, found, tips)
     states = derive(Facts(found.records, present, reverted, proposed))
-    shared_tip = place.remote_tip()
+    on_remote = _shared(place, found)
     rows = []
     for update, commit in found.rows:
-        shared = shared_tip is not None and reaches(place.repository, (shared_tip,), commit.id)
+        shared = commit.id in on_remote
         record = found.records.get(update)
         if record is not None and record.type is RecordType.DECISION:
             if record.verdict is Verdict.REJECTED and record.of not in present:
@@ -84,10 +85,19 @@ def list_updates(place: Place) -> tuple[Update, ...]:
     return tuple(rows)
 
 
+def _shared(place: Place, found: _Gathered) -> set[str]:
+    """Landed commits that the remote has, as far as this clone knows."""
+    tip = place.remote_tip()
+    if tip is None:
+        return set()
+    return found.commits - {c.id for c in walk(place.repository, place.landed_tips(), (tip,))}
+
+
 def _walk(place: Place) -> _Gathered:
     found = _Gathered()
     for step in steps(place.repository, place.landed_tips()):
         content = Content(place.repository, step.commit.id)
+        found.commits.add(step.commit.id)
         for update in step.records:
             record = find_record(content, update)
             if record is not None and update not in found.brought:
