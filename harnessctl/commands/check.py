@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -110,20 +110,26 @@ def _resolve(checker: Checker, text: str, environment: Environment) -> str:
 
 
 def _pushed(checker: Checker, lines: Sequence[str], environment: Environment) -> CheckReport:
-    """A push as the hook that sees it is told; the framework of pre-commit tells by variables."""
-    variables = environment.variables
+    """A push as the hook that sees it is told."""
     repository = checker.repository
     branch = f"refs/heads/{repository.config('harness.branch') or 'harness'}"
-    if "PRE_COMMIT_TO_REF" in variables:
-        old = variables.get("PRE_COMMIT_FROM_REF", "")
-        ref = variables.get("PRE_COMMIT_REMOTE_BRANCH", "")
-        known = old if repository.has(old) else None
-        updates: tuple[RefUpdate, ...] = (RefUpdate(ref, known, variables["PRE_COMMIT_TO_REF"]),)
-        sending = True
-    else:
+    updates, sending = _from_framework(repository, environment.variables), True
+    if not updates:
         updates, sending = read_ref_updates(lines)
     if sending:
         # What the other side has and this clone has not fetched cannot be walked.
         updates = tuple(replace(u, old=u.old if u.old and repository.has(u.old) else None) for u in updates)
     present = tips(repository, "refs/remotes/" if sending else "refs/")
     return check_pushes(checker, updates, present, branch)
+
+
+def _from_framework(repository: Repository, variables: Mapping[str, str]) -> tuple[RefUpdate, ...]:
+    """The push that the pre-commit framework tells of by variables; () outside of it.
+
+    It gives a hook no standard input, and no two ends either where the first commit is pushed.
+    """
+    ref, local = variables.get("PRE_COMMIT_REMOTE_BRANCH"), variables.get("PRE_COMMIT_LOCAL_BRANCH")
+    if ref is None or local is None:
+        return ()
+    new = variables.get("PRE_COMMIT_TO_REF") or resolve_git(repository, local)
+    return (RefUpdate(ref, variables.get("PRE_COMMIT_FROM_REF"), new),)
