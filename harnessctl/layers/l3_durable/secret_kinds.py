@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 
+from harnessctl.domain.ids import is_ulid
+
 
 def _any(match: re.Match[str]) -> bool:  # noqa: ARG001 - the shape of a test
     return True
@@ -55,8 +57,17 @@ class SecretKind:
         return tuple(found)
 
 
+def _in_ulid(match: re.Match[str]) -> bool:
+    """Whether the word around the match is a ULID: one in some thousands holds ``A3T``, like a key id."""
+    before = re.search(r"[0-9A-Za-z]*\Z", match.string[max(0, match.start() - 26) : match.start()])
+    after = re.match("[0-9A-Za-z]*", match.string[match.end() : match.end() + 26])
+    return is_ulid(f"{before[0] if before else ''}{match[0]}{after[0] if after else ''}")
+
+
 def _aws(match: re.Match[str]) -> bool:
-    """Not a git hash in quotes that happens to follow the word aws."""
+    """Not a git hash in quotes that happens to follow the word aws, nor a stretch of an update's id."""
+    if _in_ulid(match):
+        return False
     value = match.groups()[-1] if match.re.groups else None
     return value is None or re.fullmatch("[0-9a-f]{40}", value) is None
 

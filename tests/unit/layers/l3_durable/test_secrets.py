@@ -166,3 +166,10 @@ def test_text_without_a_secret_imports_no_plugin() -> None:
         "sys.exit(any(m.split('.')[0] in ('requests', 'detect_secrets', 'urllib3') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_updates_id_that_holds_a3t_is_no_key_and_a_key_beside_it_is_one() -> None:
+    """The time part of a ULID runs through ``A3T`` again and again; refusing it lost landings."""
+    ulid = "01M8M6A3TAT321RH9XY3EJC1C2"
+    assert scan(f'{{"id": "{ulid}"}}') == ()
+    assert [hit.kind for hit in scan(f"{ulid} A3TAT321RH9XY3EJC1C2")] == ["AWS key"]
