@@ -147,7 +147,7 @@ def test_the_fence_sees_a_move_that_nobody_logged(repo: Git) -> None:
     store = started(repo)
     fence: HarnessState = store.fence
     before = fence.capture()
-    assert set(before) == {"refs/heads/harness", "harness.lock"}
+    assert set(before) == {"refs/heads/harness", "harness.lock", "harness.branch", "harness.mode"}
     tree, parent = repo("rev-parse", "harness^{tree}"), repo("rev-parse", "harness")
     repo(
         "update-ref", "refs/heads/harness", repo("commit-tree", tree, "-p", parent, "-m", "no entry differs")
@@ -191,3 +191,17 @@ def test_switching_to_a_commit_with_another_lock_is_no_move(repo: Git) -> None:
     assert store.fence.capture() == before
     (repo.root / "harness.lock").unlink()
     assert store.fence.capture()["harness.lock"] == ABSENT
+
+
+def test_pointing_the_next_run_at_another_branch_is_a_move(repo: Git) -> None:
+    store = started(repo)
+    before = store.fence.capture()
+    repo("config", "harness.branch", "elsewhere")
+    assert store.fence.unknown_moves(before, store.fence.capture()) == ("harness.branch",)
+
+
+def test_an_init_beside_a_run_is_known(repo: Git) -> None:
+    store = store_of(repo)
+    before = store.fence.capture()
+    started(repo)
+    assert store.fence.unknown_moves(before, store.fence.capture()) == ()

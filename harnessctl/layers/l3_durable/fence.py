@@ -2,6 +2,7 @@
 
 Values are entries digests, not commits, so that a commit of code in in-tree mode is no move; a lock
 that equals the checked-out commit's is no move either, so that switching branches is none.
+Which branch is read is part of the state: configuration could otherwise point the next run elsewhere.
 ``refs/harness/live`` is left out (every run makes one), and the remote-tracking branch while a
 local one exists, because a background `git fetch` moves it.
 """
@@ -13,12 +14,13 @@ from collections.abc import Mapping
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.lock import LOCK_NAME
-from harnessctl.layers.l3_durable.mode import Place
+from harnessctl.layers.l3_durable.mode import BRANCH_KEY, MODE_KEY, Place
 from harnessctl.layers.l3_durable.names import DECISIONS, PROPOSALS
 from harnessctl.layers.l3_durable.operations import Operations
 
 ABSENT = "absent"
 AS_COMMITTED = "as committed"
+UNSET = "unset"
 
 
 class HarnessFence:
@@ -29,7 +31,9 @@ class HarnessFence:
         self._operations = operations
 
     def capture(self) -> Mapping[str, str]:
-        """Ref -> entries digest, ``harness.lock`` -> digest of its bytes, ``absent`` or ``as committed``."""
+        """Ref -> entries digest; ``harness.lock`` -> digest of its bytes, ``absent`` or ``as committed``;
+        ``harness.branch`` and ``harness.mode`` -> their values or ``unset``.
+        """
         refs = self._place.repository.refs
         found = {**refs.list(PROPOSALS), **refs.list(DECISIONS)}
         local, remote = self._place.local_tip(), self._place.remote_tip()
@@ -38,7 +42,8 @@ class HarnessFence:
         elif remote and self._place.remote_ref:
             found[self._place.remote_ref] = remote
         state = {name: self._digest(commit) for name, commit in sorted(found.items())}
-        return state | {LOCK_NAME: self._lock()}
+        settings = {key: self._place.repository.config_now(key) or UNSET for key in (BRANCH_KEY, MODE_KEY)}
+        return state | settings | {LOCK_NAME: self._lock()}
 
     def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
         """What differs between two captures and is not explained by the host's own operation log."""
@@ -58,6 +63,8 @@ class HarnessFence:
     def _value(self, name: str, logged: str | None) -> str | None:
         if name == LOCK_NAME:
             return logged or ABSENT
+        if name in (BRANCH_KEY, MODE_KEY):
+            return logged or UNSET
         return self._digest(logged) if logged and self._place.repository.has(logged) else logged
 
     def _digest(self, commit: str) -> str:

@@ -16,6 +16,7 @@ from harnessctl.layers.l3_durable.content import POLICY, Content
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.lock import write_atomically
 from harnessctl.layers.l3_durable.mode import BRANCH_KEY, HEADS, MODE_KEY, Place, default_branch
+from harnessctl.layers.l3_durable.operations import Operations
 from harnessctl.layers.l3_durable.writer import Change, Writer, refuse_occupied
 
 STARTER = """\
@@ -61,9 +62,15 @@ def init_branch(writer: Writer) -> str:
         writer.move(place.ref, None, commit, "init")
     except LostRaceError as error:
         raise HarnessError(f"branch '{place.branch}' appeared meanwhile: {error}", id="name_taken") from error
-    place.repository.set_config(BRANCH_KEY, place.branch)
-    place.repository.set_config(MODE_KEY, Mode.BRANCH.value)
+    _configure(place, writer.operations, place.branch, Mode.BRANCH)
     return commit
+
+
+def _configure(place: Place, operations: Operations, branch: str, mode: Mode) -> None:
+    for key, value in ((BRANCH_KEY, branch), (MODE_KEY, mode.value)):
+        old = place.repository.config(key)
+        place.repository.set_config(key, value)
+        operations.moved(key, old, value)
 
 
 def refuse_branch(place: Place) -> None:
@@ -105,8 +112,8 @@ def _refuse_initialised(place: Place) -> None:
         raise _already(place)
 
 
-def init_in_tree(place: Place) -> tuple[Path, ...]:
-    """Write ``.harness/`` into the work tree; the files written, which the user commits.
+def refuse_in_tree(place: Place) -> Path:
+    """Look at what could stand in the way in-tree; the work tree's root. Writes nothing.
 
     :raises HarnessError: ``already_initialised``, ``mixed_modes``.
     :raises NotFoundError: ``no_work_tree``.
@@ -120,14 +127,18 @@ def init_in_tree(place: Place) -> tuple[Path, ...]:
         )
     if place.repository.config(MODE_KEY) is not None:
         raise _already(place)
+    return root
+
+
+def init_in_tree(place: Place, operations: Operations, root: Path) -> tuple[Path, ...]:
+    """Write ``.harness/`` below ``root``; the files written, which the user commits."""
     policy = root / HARNESS_DIR / POLICY
     written: tuple[Path, ...] = ()
     if not policy.exists():
         policy.parent.mkdir(exist_ok=True)
         write_atomically(policy, STARTER.encode())
         written = (policy,)
-    place.repository.set_config(MODE_KEY, Mode.IN_TREE.value)
-    place.repository.set_config(BRANCH_KEY, default_branch(place.repository))
+    _configure(place, operations, default_branch(place.repository), Mode.IN_TREE)
     return written
 
 

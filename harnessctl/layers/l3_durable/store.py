@@ -214,7 +214,9 @@ class HarnessStore:
         """Make a harness; errors as :mod:`initialising`. Branch mode writes a lock unless ``unpinned``."""
         self._person("init")
         if in_tree:
-            written = initialising.init_in_tree(self.place)
+            root = initialising.refuse_in_tree(self.place)
+            written = initialising.init_in_tree(self.place, self.operations, root)
+            self._find_place()
             return Landed(None, "", written=written)
         self.check_identity()
         initialising.refuse_branch(self.place)

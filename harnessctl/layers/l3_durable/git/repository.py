@@ -124,6 +124,10 @@ class Repository:
         except KeyError:
             return None
 
+    def config_now(self, key: str) -> str | None:
+        """As :meth:`config`, from the file as it is now: libgit2 may answer from what it read before."""
+        return Repository.open(self.root or self.git_dir).config(key)
+
     def set_config(self, key: str, value: str) -> None:
         """Write ``key`` into the repository's own configuration, shared by its work trees."""
         pygit2.Config(str(self.common_dir / "config"))[key] = value
