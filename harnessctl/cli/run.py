@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harnessctl import bootstrap
+from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from harnessctl.commands.run import RunOutcome
-    from harnessctl.rlm.ports import Watcher
 
 #: Changed files named in the summary; the rest is counted.
 SHOWN_FILES = 12
@@ -84,13 +84,14 @@ def command(
             allow_revoked=allow_revoked,
             trust=trust,
             watcher=watcher,
+            on_progress=watcher.progress,
         )
     if json_events:
         print(json.dumps({"type": "result", **outcome.result.to_json()}, ensure_ascii=True), flush=True)
     elif as_json:
         print_json(outcome.result.to_json())
     else:
-        _tell(outcome)
+        _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
     raise typer.Exit(int(outcome.exit_code))
 
 
@@ -103,9 +104,7 @@ def _task(text: str) -> str:
         raise UsageError(f"the task on stdin is not UTF-8: {error.reason}", id="bad_task") from error
 
 
-def _watcher(*, as_json: bool, json_events: bool) -> Watching:
-    from harnessctl.cli import watching
-
+def _watcher(*, as_json: bool, json_events: bool) -> watching.Notes:
     if json_events:
         return watching.EventLines()
     if as_json:
@@ -113,9 +112,10 @@ def _watcher(*, as_json: bool, json_events: bool) -> Watching:
     return watching.Screen() if sys.stderr.isatty() else watching.PlainLines()
 
 
-def _tell(outcome: RunOutcome) -> None:
+def _tell(outcome: RunOutcome, seen: str) -> None:
+    """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
     result = outcome.result
-    if result.ending.answer:
+    if result.ending.answer and result.ending.answer.strip() != seen.strip():
         say(result.ending.answer.rstrip("\n"))
     reason = f" ({result.ending.reason})" if result.ending.reason else ""
     verified = "verified" if result.verified else "not verified"
@@ -132,11 +132,6 @@ def _tell(outcome: RunOutcome) -> None:
     total = result.total
     cost = "" if not total.cost_usd else f", ${total.cost_usd:.4f}"
     about = "about " if total.estimated else ""
-    note(f"  {result.turns} turns, {result.cells} cells, {about}{total.tokens:,} tokens{cost}")
+    work = f"{watching.counted(result.turns, 'turn')}, {watching.counted(result.cells, 'cell')}"
+    note(f"  {work}, {about}{total.tokens:,} tokens{cost}")
     note(f"  session {result.session}: harnessctl sessions show {result.session}")
-
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    Watching = AbstractContextManager[Watcher]

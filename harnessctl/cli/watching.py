@@ -25,7 +25,15 @@ RESULT_LINES = 15
 
 
 class Notes:
-    """Says only what must be said."""
+    """Says only what must be said.
+
+    :ivar said: the last reply, where it was shown as it came.
+    """
+
+    said = ""
+
+    def __init__(self) -> None:
+        self._over: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +58,12 @@ class Notes:
         """A line."""
         note(text)
 
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Something long before the first reply, such as loading a model: said when it is over."""
+        if total and done >= total and what not in self._over:
+            self._over.add(what)
+            note(f"{what}: done")
+
 
 class EventLines(Notes):
     """Each event as a JSON line on stdout."""
@@ -73,11 +87,12 @@ class Screen(Notes):
     """Live on a terminal: the reply as it streams, cells, output, and a line with time, tokens and cost."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._begun = time.monotonic()
         self._state = "starting"
         self._turn = self._cells = self._tokens = 0
         self._cost = 0.0
-        self._unsaid = ""
+        self._unsaid = self.said = ""
         self._live: Live | None = None
         self._console: Console
 
@@ -99,7 +114,7 @@ class Screen(Notes):
         """Turns, cells, results, and what they used."""
         data = event.data
         if event.type is EventType.REQUEST:
-            self._turn, self._state = event.turn, "the model answers"
+            self._turn, self._state, self.said = event.turn, "the model answers", ""
         elif event.type is EventType.REPLY:
             self._say_rest()
             self._book(data.get("usage") or {})
@@ -117,6 +132,7 @@ class Screen(Notes):
 
     def text(self, delta: str) -> None:
         """The model's words, line by line."""
+        self.said += delta
         self._say(delta, "")
 
     def output(self, stream: str, text: str) -> None:
@@ -131,13 +147,17 @@ class Screen(Notes):
         """A line."""
         self._print(text, "yellow")
 
+    def progress(self, what: str, done: int, total: int) -> None:
+        """How far something long before the first reply is."""
+        self._state = f"{what} {100 * done // total} %" if total else what
+
     def _status(self) -> Any:
         from rich.spinner import Spinner
         from rich.text import Text
 
         cost = f", ${self._cost:.4f}" if self._cost else ""
         seconds = time.monotonic() - self._begun
-        used = f"{self._cells} cells, {self._tokens:,} tokens{cost}, {seconds:.0f} s"
+        used = f"{counted(self._cells, 'cell')}, {self._tokens:,} tokens{cost}, {seconds:.0f} s"
         line = f"turn {self._turn}, {self._state}; {used}"
         return Spinner("dots", Text(line, style="dim"))
 
@@ -197,6 +217,11 @@ def event_lines(event: Event) -> list[str]:
             return [str(data["text"])] if data.get("text") else []
         case _:
             return []
+
+
+def counted(number: int, what: str) -> str:
+    """``1 cell``, ``2 cells``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def last_line(data: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ class KernelSpec:
     """What a kernel is started with.
 
     :ivar folder: the session's folder, where the registration and the kernel's own log stand.
-    :ivar setup: cells run in silence before the first one.
+    :ivar setup: cells run before the first one; IPython does not count them.
     """
 
     python: str
@@ -121,7 +121,7 @@ class Kernel:
                 await kernel._launch()
                 await kernel._connect()
             for code in spec.setup:
-                run = await kernel.execute(code, limit_s=START_S)
+                run = await kernel.execute(code, limit_s=START_S, counted=False)
                 if run.status is not CellStatus.OK:
                     said = "\n".join(o.text.strip() for o in run.outputs)
                     raise KernelStartError(spec.python, said or run.status)
@@ -133,7 +133,9 @@ class Kernel:
             raise
         return kernel
 
-    async def execute(self, code: str, *, limit_s: float, on_output: OnOutput | None = None) -> CellRun:
+    async def execute(
+        self, code: str, *, limit_s: float, on_output: OnOutput | None = None, counted: bool = True
+    ) -> CellRun:
         """Run one cell.
 
         Past ``limit_s`` it is interrupted; when that has no effect the kernel is terminated, then
@@ -143,7 +145,9 @@ class Kernel:
         cell, self._interrupted, self._busy = self._cell, False, True
         cell.on_output = on_output
         if self.alive:
-            cell.message = self._client.execute(valid(code), allow_stdin=False, stop_on_error=False)
+            cell.message = self._client.execute(
+                valid(code), store_history=counted, allow_stdin=False, stop_on_error=False
+            )
         reply = asyncio.create_task(self._reply(cell))
         timed_out = False
         try:

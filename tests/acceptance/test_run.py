@@ -1,0 +1,278 @@
+"""``run`` and ``sessions`` through the installed command: signals, terminals, endings."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.acceptance.conftest import COMMAND, Logs, Run, Script
+from tests.conftest import Git
+
+pytestmark = pytest.mark.kernel
+
+SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
+
+
+def begin(repo: Git, model: str, *more: str) -> subprocess.Popen[bytes]:
+    """A run that goes on; its stderr and stdout are pipes."""
+    return subprocess.Popen(
+        [COMMAND, "run", "--model", model, *more, "x"],
+        cwd=repo.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def until_cell(logs: Logs, number: int = 1) -> None:
+    """Until that cell runs: its record is written before it starts."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        for path in logs.state.glob("harnessctl/*/sessions/*/log.jsonl"):
+            if path.read_bytes().count(b'"type":"cell"') >= number:
+                time.sleep(0.5)
+                return
+        time.sleep(0.05)
+    raise AssertionError("no cell ran")
+
+
+def kernels_of(session: str) -> list[int]:
+    """Processes that carry the session's mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("HARNESSCTL_KERNEL") == session and process.status() != "zombie":
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_ctrl_c_interrupts_the_cell_and_the_model_goes_on(script: Script, logs: Logs, repo: Git) -> None:
+    run = begin(
+        repo, script({"content": "wait", "code": SLEEP}, {"content": "Stopped as you wished."}), "--json"
+    )
+    until_cell(logs)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 0, err
+    assert json.loads(out)["answer"] == "Stopped as you wished."
+    told = next(e for e in logs.newest() if e["type"] == "result")["data"]
+    assert told["status"] == "interrupted"
+    assert "begun\n[cell 1: the user interrupted it" in told["text"]
+
+
+@pytest.mark.parametrize(
+    ("signals", "reason"), [([signal.SIGINT] * 2, "interrupted"), ([signal.SIGTERM], "terminated")]
+)
+def test_the_session_ends_in_order(
+    script: Script, logs: Logs, repo: Git, signals: list[signal.Signals], reason: str
+) -> None:
+    stubborn = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass"
+    run = begin(repo, script({"content": "wait", "code": stubborn}), "--json")
+    until_cell(logs)
+    for number in signals:
+        run.send_signal(number)
+        time.sleep(0.3)
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    result = json.loads(out)
+    assert (result["status"], result["reason"], result["answer"]) == ("interrupted", reason, None)
+    assert logs.newest()[-1]["type"] == "end"
+    assert not kernels_of(result["session"])
+    saved = next(logs.state.glob(f"harnessctl/*/sessions/{result['session']}/result.json"))
+    assert json.loads(saved.read_text()) == result
+
+
+def test_kill_9_leaves_no_kernel_and_a_log_that_says_so(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    """kernel-05."""
+    code = "import subprocess\nsubprocess.Popen(['sleep', '66'], start_new_session=True)\n" + SLEEP
+    run = begin(repo, script({"content": "wait", "code": code}))
+    until_cell(logs)
+    session = logs.newest()[0]["data"]["session"]
+    assert len(kernels_of(session)) >= 3
+    listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
+    assert (listed[0]["status"], listed[0]["reason"]) == (None, "running")
+    run.kill()
+    run.communicate()
+    end = time.monotonic() + 5
+    while kernels_of(session) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not kernels_of(session)
+    listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
+    assert (listed[0]["status"], listed[0]["reason"]) == (None, "no_end")
+    assert "begun" not in harnessctl("sessions", "show", session, cwd=repo.root).err
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "code", "status", "reason"),
+    [
+        ([{"content": "Done."}], [], 0, "success", "no_gates"),
+        ([{"content": ""}] * 3, [], 1, "failed", "empty_reply"),
+        ([{"error": {"status": 400, "body": "no"}}], [], 1, "failed", "provider_error"),
+        ([{"content": "go", "code": "1"}] * 3, ["--max-turns", "2"], 5, "budget_exhausted", "turns"),
+        ([{"content": "go"}], ["--max-tokens", "100"], 5, "budget_exhausted", "tokens"),
+        ([{"content": "go", "code": SLEEP}], ["--max-time", "3"], 5, "budget_exhausted", "wall"),
+    ],
+    ids=["success", "empty", "provider", "turns", "tokens", "wall"],
+)
+def test_each_ending_has_its_code_and_one_json_object(
+    harnessctl: Run,
+    script: Script,
+    repo: Git,
+    lines: list[dict[str, Any]],
+    options: list[str],
+    code: int,
+    status: str,
+    reason: str,
+) -> None:
+    done = harnessctl("run", "--json", "--model", script(*lines), *options, "x", cwd=repo.root, code=code)
+    result = done.json()
+    assert (result["status"], result["reason"]) == (status, reason)
+
+
+def test_errors_before_a_session_are_one_json_object_too(harnessctl: Run, script: Script, repo: Git) -> None:
+    done = harnessctl("run", "--json", "--model", script({"content": "x"}), " ", cwd=repo.root, code=2)
+    assert done.json()["error"]["id"] == "no_task"
+    done = harnessctl(
+        "run", "--json", "--max-cost", "1", "--model", script({"content": "x"}), "x", cwd=repo.root, code=2
+    )
+    assert done.json()["error"]["id"] == "unknown_price"
+
+
+def test_json_events_end_with_the_result(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
+    model = script({"content": "I look.", "code": "print(6 * 7)"}, {"content": "42"})
+    done = harnessctl("run", "--json-events", "--model", model, "x", cwd=repo.root)
+    printed = [json.loads(line) for line in done.out.splitlines()]
+    assert printed[-1]["type"] == "result"
+    assert printed[-1]["answer"] == "42"
+    assert printed[:-1] == logs.newest()
+
+
+def test_in_a_pipe_the_answer_alone_is_on_stdout(harnessctl: Run, script: Script, repo: Git) -> None:
+    model = script(
+        {"content": "I look.", "code": "print('\\x1b[31mred')"}, {"content": "It is \x1b[31mred\u202e."}
+    )
+    done = harnessctl("run", "--model", model, "x", cwd=repo.root)
+    assert done.out == "It is \\x1b[31mred\\u202e.\n"
+    assert "In [1]:" in done.err
+    assert "\x1b" not in done.err
+    assert "with your rights" in done.err
+    again = harnessctl("run", "--model", model, "x", cwd=repo.root)
+    assert "with your rights" not in again.err
+
+
+def on_a_terminal(repo: Git, model: str, **env: str) -> str:
+    """What a run shows on a terminal."""
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
+        [COMMAND, "run", "--model", model, "x"],
+        cwd=repo.root,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **env},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    assert run.wait(30) == 0
+    return shown.decode(errors="replace")
+
+
+def test_live_on_a_terminal(script: Script, repo: Git) -> None:
+    model = script(
+        {"content": "I look around.", "code": "import time\nprint('step one')\ntime.sleep(0.5)"},
+        {"content": "All [bold]fine[/bold]. \x1b[31m"},
+    )
+    shown = on_a_terminal(repo, model)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    for part in (
+        "I look around.",
+        "step one",
+        "[cell 1: ok",
+        "cell 1 runs",
+        "1 cell, ",
+        "tokens",
+        "success (no_gates)",
+    ):
+        assert part in plain
+    assert plain.count("All [bold]fine[/bold]. \\x1b[31m") == 1
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
+
+
+def test_no_color_means_none(script: Script, repo: Git) -> None:
+    model = script({"content": "I look.", "code": "print(1)"}, {"content": "Done."})
+    shown = on_a_terminal(repo, model, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|9[0-7]|4[0-9])(;[0-9]+)*m", shown)
+
+
+def test_the_task_from_stdin(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
+    harnessctl(
+        "run", "--model", script({"content": "Done."}), "-", cwd=repo.root, input="count\nthe files é\n"
+    )
+    assert logs.newest()[1]["data"]["text"] == "count\nthe files é\n"
+
+
+def test_sessions_hide_secrets_that_the_log_keeps(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
+    model = script({"content": "I look.", "code": f"print('{token}')"}, {"content": "Done."})
+    harnessctl("run", "--model", model, "x", cwd=repo.root)
+    assert token in json.dumps(logs.newest())
+    for arguments in (["show"], ["show", "--json"], ["list"], ["list", "--json"]):
+        done = harnessctl("sessions", *arguments, cwd=repo.root)
+        assert token not in done.out + done.err
+
+
+def test_a_kernel_that_dies_is_told_and_replaced(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    """kernel-03 from outside."""
+    model = script(
+        {"content": "a", "code": "x = 1\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"},
+        {"content": "b", "code": "print('x' in globals())"},
+        {"content": "Done."},
+    )
+    begun = time.monotonic()
+    harnessctl("run", "--model", model, "x", cwd=repo.root)
+    assert time.monotonic() - begun < 20
+    texts = [e["data"]["text"] for e in logs.newest() if e["type"] == "result"]
+    assert "the kernel died: ended by SIGKILL" in texts[0]
+    assert texts[1].startswith("[the kernel was lost before this cell")
+    assert "False" in texts[1]
+
+
+def test_a_broken_entry_at_the_pin(harnessctl: Run, script: Script, repo: Git, tmp_path: Path) -> None:
+    """files-05: refused with the file named; with --skip-broken it is left out and that is said."""
+    harnessctl("init", "--in-tree", cwd=repo.root)
+    repo.write(".harness/memory/pref.md", b"---\ndescription: User prefers caf\xe9 mode\n---\n")
+    repo.write(".harness/memory/ok.md", "---\ndescription: Fine\n---\n")
+    repo.commit("memories")
+    model = script({"content": "Done."})
+    done = harnessctl("run", "--model", model, "x", cwd=repo.root, code=1)
+    assert ".harness/memory/pref.md" in done.err
+    assert "--skip-broken" in done.err
+    result = harnessctl("run", "--json", "--skip-broken", "--model", model, "x", cwd=repo.root).json()
+    assert result["skipped"] == ["memory/pref"]
