@@ -18,6 +18,9 @@ def tell_pushed(pushed: bool | None, branch: str) -> None:
 
 def tell_landed(landed: Landed, branch: str) -> None:
     """The change's entries, its commit or files, and what the next run reads."""
+    for warning in landed.warnings:
+        place = f"{warning.path}:{warning.line}" if warning.line else warning.path
+        note(f"warning: {place}: {warning.rule}: {warning.message}")
     record = landed.record
     for change in record.entries if record else ():
         say(f"  {change.action} {change.id}")
