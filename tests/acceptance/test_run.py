@@ -78,7 +78,7 @@ def test_ctrl_c_interrupts_the_cell_and_the_model_goes_on(script: Script, logs: 
 def test_the_session_ends_in_order(
     script: Script, logs: Logs, repo: Git, signals: list[signal.Signals], reason: str
 ) -> None:
-    stubborn = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass"
+    stubborn = "import time\nwhile 1:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt:\n    pass"
     run = begin(repo, script({"content": "wait", "code": stubborn}), "--json")
     until_cell(logs)
     for number in signals:

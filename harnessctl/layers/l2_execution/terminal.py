@@ -65,11 +65,10 @@ class Terminal:
 
     def _append(self, text: str) -> None:
         """The fast way: text without control characters but LF and tab, at the very end."""
-        head, newline, last = text.rpartition("\n")
-        if newline:
-            self._emit("\n".join([*self._lines[:-1], self._lines[-1] + head]) + "\n")
-            self._lines, self._row = [""], 0
-        self._lines[-1] += last
+        parts = ("\n".join(self._lines) + text).rsplit("\n", REACH)
+        if len(parts) > REACH:
+            self._emit(parts.pop(0) + "\n")
+        self._lines, self._row = parts, len(parts) - 1
         self._trim()
         self._column = len(self._lines[-1])
 
