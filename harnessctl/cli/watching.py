@@ -113,7 +113,9 @@ class Screen(Notes):
     def event(self, event: Event) -> None:
         """Turns, cells, results, and what they used."""
         data = event.data
-        if event.type is EventType.REQUEST:
+        if event.type is EventType.HEADER:
+            self._print("\n".join(event_lines(event)), "dim")
+        elif event.type is EventType.REQUEST:
             self._turn, self._state, self.said = event.turn, "the model answers", ""
         elif event.type is EventType.REPLY:
             self._say_rest()
@@ -199,9 +201,7 @@ def event_lines(event: Event) -> list[str]:
     data = event.data
     match event.type:
         case EventType.HEADER:
-            pin, python = data["pin"], data["python"]
-            commit = (pin.get("commit") or "no harness")[:12]
-            return [f"session {data['session']}, harness {commit} ({pin['source']}), Python: {python['why']}"]
+            return [f"session {data['session']}, {pin_words(data['pin'])}, Python: {data['python']['why']}"]
         case EventType.REPLY if "error" in data:
             return [f"turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"]
         case EventType.REPLY:
@@ -222,6 +222,16 @@ def event_lines(event: Event) -> list[str]:
 def counted(number: int, what: str) -> str:
     """``1 cell``, ``2 cells``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def pin_words(pin: Mapping[str, Any]) -> str:
+    """Which harness a run reads, and whether that is pinned."""
+    commit, source = str(pin.get("commit") or "")[:12], pin.get("source")
+    if not commit:
+        return "no harness"
+    said = {"lock": "pinned", "flag": "named with --at", "tip": "unpinned", "head": "unpinned, at HEAD"}
+    note = f"; {pin['note']}" if pin.get("note") else ""
+    return f"harness {commit} ({said.get(str(source), source)}{note})"
 
 
 def last_line(data: Mapping[str, Any]) -> str:

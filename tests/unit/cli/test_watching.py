@@ -1,0 +1,53 @@
+"""How events are said in plain lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harnessctl.cli.watching import clipped, counted, event_lines, pin_words, wait_line
+from harnessctl.models.port import Attempt
+from tests.fakes.trajectories import build
+
+
+def lines(kind: str, data: dict[str, Any]) -> list[str]:
+    return event_lines(build([("header", {}), ("task", {}), (kind, data)]).events[-1])
+
+
+@pytest.mark.parametrize(
+    ("pin", "said"),
+    [
+        ({"commit": None, "source": "empty"}, "no harness"),
+        ({"commit": "a" * 40, "source": "lock"}, "harness aaaaaaaaaaaa (pinned)"),
+        ({"commit": "a" * 40, "source": "tip"}, "harness aaaaaaaaaaaa (unpinned)"),
+        ({"commit": "a" * 40, "source": "head"}, "harness aaaaaaaaaaaa (unpinned, at HEAD)"),
+        (
+            {"commit": "a" * 40, "source": "lock", "note": "same entries"},
+            "harness aaaaaaaaaaaa (pinned; same entries)",
+        ),
+    ],
+)
+def test_which_harness(pin: dict[str, Any], said: str) -> None:
+    assert pin_words(pin) == said
+
+
+def test_events_in_words() -> None:
+    header = {"session": "S", "pin": {"source": "empty"}, "python": {"why": "the project's .venv"}}
+    assert lines("header", header) == ["session S, no harness, Python: the project's .venv"]
+    assert lines("reply", {"content": "I look.", "calls": [{}]}) == ["turn 1: I look."]
+    assert lines("reply", {"content": "The answer.", "calls": []}) == []
+    assert lines("reply", {"error": {"kind": "auth", "message": "no key"}}) == ["turn 1: auth: no key"]
+    assert lines("cell", {"cell": 2, "code": "a\nb"}) == ["In [2]:", "    a", "    b"]
+    assert lines("result", {"text": "x\n[cell 2: ok]"}) == ["    x", "    [cell 2: ok]"]
+    assert lines("output", {"text": "x"}) == []
+
+
+def test_long_text_keeps_its_ends() -> None:
+    assert clipped("\n".join("abcdefgh"), 4) == "a\nb\n[... 4 lines ...]\ng\nh"
+    assert clipped("a\nb\n", 4) == "a\nb"
+
+
+def test_waits_and_counts() -> None:
+    assert wait_line(Attempt("rate_limit", 429, "slow down", 3.0), 3.0) == "rate_limit 429; next try in 3.0 s"
+    assert (counted(1, "cell"), counted(1200, "cell")) == ("1 cell", "1,200 cells")
