@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -296,7 +296,7 @@ async def test_when_the_guard_is_killed_the_kernel_does_not_stay(own: Kernel, tm
     assert done.status is CellStatus.DIED
     assert await eventually(lambda: gone(own.pid))
     await own.close()
-    shutil.rmtree(known.folder, ignore_errors=True)
+    assert not Path(known.folder).exists()
 
 
 HOST = """
@@ -402,7 +402,12 @@ async def test_output_arrives_while_the_cell_runs(shared: Kernel) -> None:
     assert seen[0] == ("stdout", "now\n")
 
 
-async def test_a_python_that_cannot_start_a_kernel_says_why(tmp_path: Path) -> None:
+async def test_a_python_that_cannot_start_a_kernel_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sockets = tmp_path / "t"
+    sockets.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(sockets))
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\necho 'No module named ipykernel_launcher' >&2\nexit 1\n")
     script.chmod(0o755)
@@ -411,6 +416,7 @@ async def test_a_python_that_cannot_start_a_kernel_says_why(tmp_path: Path) -> N
     assert caught.value.id == "kernel_start"
     with pytest.raises(KernelStartError):
         await start(tmp_path / "s", "/nowhere/python")
+    assert not list(sockets.iterdir())
 
 
 async def test_a_failing_setup_cell_is_a_start_error(tmp_path: Path) -> None:

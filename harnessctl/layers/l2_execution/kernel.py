@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -322,6 +323,8 @@ class Kernel:
             if self.alive:
                 guard.kill()
             await asyncio.to_thread(guard.wait)
+        # The guard does this too, where it lives to the end: it is there when we are not.
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 def _context() -> zmq.asyncio.Context:
