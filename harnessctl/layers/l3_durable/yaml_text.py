@@ -24,6 +24,7 @@ UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U0001000
 #: A key short enough to be repeated in a hint: no token is.
 _KEY_AND_VALUE = re.compile(r"\s*(?:- +)?(?P<key>[^\s:]{1,16}):[ \t]+\S")
 
+#: libyaml's where PyYAML has it, as all its wheels do; its own is slower and a little stricter.
 _C_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -58,16 +59,24 @@ def events(text: str, start: int, end: int, path: str) -> Iterator[Any]:
         message = f"the character U+{ord(bad[0]):04X} may not stand in YAML"
         hint = "remove it, or write it as an escape in a quoted value"
         raise refused("HRN103", path, text, start + bad.start(), message, hint)
-    # libyaml takes U+FEFF inside a text for an error, PyYAML's own reader does not; neither may decide.
-    loader = yaml.SafeLoader if "\ufeff" in source else _C_LOADER
+    # libyaml takes U+FEFF inside a text for an error, PyYAML's own reader does not: neither sees it.
+    stand_in = _unused(source) if "\ufeff" in source else ""
     try:
-        yield from yaml.parse(source, Loader=loader)
+        for event in yaml.parse(source.replace("\ufeff", stand_in) if stand_in else source, Loader=_C_LOADER):
+            if stand_in and isinstance(event, yaml.ScalarEvent):
+                event.value = event.value.replace(stand_in, "\ufeff")
+            yield event
     except yaml.MarkedYAMLError as error:
         mark, context = error.problem_mark or error.context_mark, error.context_mark
         index = start + min(mark.index, len(source)) if mark is not None else start
         opened = start + context.index if context is not None else index
         message = f"not valid YAML: {error.problem}"
         raise refused("HRN103", path, text, index, message, _hint(text, index, opened, message)) from None
+
+
+def _unused(text: str) -> str:
+    """A private-use character that ``text`` does not hold."""
+    return next(char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
 
 
 def _hint(text: str, index: int, opened: int, message: str) -> str:
