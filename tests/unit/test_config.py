@@ -31,9 +31,8 @@ def test_precedence_highest_first() -> None:
 @pytest.mark.parametrize("key", ["api_base", "api_key_env", "temperature"])
 def test_a_repository_sets_no_endpoint_and_no_key(key: str) -> None:
     value = 1.0 if key == "temperature" else "http://elsewhere"
-    settings = load_settings(harness={"model": {key: value}}, git={f"harness.{key}": "http://elsewhere"})
-    assert settings.api_base is None
-    assert settings.api_key_env is None
+    assert load_settings(harness={"model": {key: value}}) == Settings()
+    assert load_settings(git={"harness.api_base": "http://elsewhere", "harness.apiBase": "x"}) == Settings()
     assert load_settings(user={"model": {key: value}}) != Settings()
 
 
@@ -44,7 +43,8 @@ def test_git_keys_in_any_letter_case() -> None:
 def test_budgets_and_gates_from_the_pin() -> None:
     settings = load_settings(
         harness=parse_toml(
-            b'[budgets]\nturns = 3\ncost_usd = 1.5\n[[gates]]\nname = "t"\ncommand = "pytest"\ninputs = ["tests/**"]\n',
+            b"[budgets]\nturns = 3\ncost_usd = 1.5\n"
+            b'[[gates]]\nname = "t"\ncommand = "pytest"\ninputs = ["tests/**"]\n',
             "harness.toml",
         )
     )
