@@ -19,12 +19,14 @@ import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
+from pathlib import Path
 from typing import Any, NoReturn
 
 #: Mime type of the message that carries the text given to ``final()``.
@@ -379,6 +381,10 @@ def install(ip: Any, entries: str = "") -> None:
     # Builtins, so that ``%reset`` and a module that a cell imports both see them.
     builtins.final = final  # type: ignore[attr-defined]
     builtins.harness = Harness(entries)  # type: ignore[attr-defined]
+    # What models use without importing it; hidden, so that ``%who`` lists the cells' own names only.
+    common = {"os": os, "re": re, "json": json, "subprocess": subprocess, "Path": Path}
+    ip.user_ns.update(common)
+    ip.user_ns_hidden.update(common)
     # IPython hides the builtins of these names; what it puts in their place ends the kernel.
     for name in ("exit", "quit"):
         ip.user_ns[name] = ip.user_ns_hidden[name] = make_exit()

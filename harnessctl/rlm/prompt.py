@@ -1,4 +1,4 @@
-"""The system message: base prompt, facts of the session, rendered harness."""
+"""The system message: base prompt, facts of the session, rendered harness, how to act without a tool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from harnessctl.domain.canonical import sha256_hex
 @cache
 def base_prompt() -> str:
     """The base prompt that ships with the package. Nothing rewrites it."""
-    return files("harnessctl.rlm").joinpath("base_prompt.md").read_text(encoding="utf-8").strip()
+    return _text("base_prompt.md")
+
+
+@cache
+def fence_prompt() -> str:
+    """How a model without tool calls acts. Last, since a small model heeds best what it read last."""
+    return _text("fence_prompt.md")
+
+
+def _text(name: str) -> str:
+    return files("harnessctl.rlm").joinpath(name).read_text(encoding="utf-8").strip()
 
 
 def base_prompt_digest() -> str:
@@ -31,10 +41,9 @@ class SessionFacts:
 
 def system_message(facts: SessionFacts, harness: str) -> str:
     """The whole system message; ``harness`` is the rendered section, "" for an empty harness."""
-    way = (
-        "You have the tool ipython."
-        if facts.protocol == "tool"
-        else "You have no tool: write one ```python block to run code."
-    )
-    session = f"# Session\nRepository: {facts.root}\nPython: {facts.python}\n{way}"
-    return "\n\n".join(part for part in (base_prompt(), session, harness) if part)
+    tool = facts.protocol == "tool"
+    session = f"# Session\nRepository: {facts.root}\nPython: {facts.python}"
+    if tool:
+        session += "\nYou have the tool ipython."
+    way = "" if tool else fence_prompt()
+    return "\n\n".join(part for part in (base_prompt(), session, harness, way) if part)

@@ -90,6 +90,17 @@ async def test_values_stay_between_cells(shared: Kernel) -> None:
     assert (text(done), text(done, "stderr"), text(done, "result")) == ("out\n", "err\n", "21\n")
 
 
+async def test_common_modules_are_there_and_hidden(shared: Kernel) -> None:
+    """Small models forget the imports; what is listed is what the cells made."""
+    done = await run(
+        shared, "mine = 1\nprint(os.sep, re.escape('a'), json.dumps(1), Path('x'), subprocess.PIPE)\n%who"
+    )
+    assert text(done).split()[:5] == ["/", "a", "1", "x", "-1"]
+    names = text(done).split()[5:]
+    assert "mine" in names
+    assert not {"os", "re", "json", "subprocess", "Path"} & set(names)
+
+
 async def test_input_fails_at_once_and_the_next_cell_runs(shared: Kernel) -> None:
     """kernel-01."""
     begun = time.monotonic()

@@ -29,6 +29,13 @@ CUT_REPLY = (
 INTERRUPTED_REPLY = (
     "[The user interrupted your reply; nothing of it was kept. Go on with the task unless told otherwise.]"
 )
+#: Said after a cell's result to a model without tool calls. Small ones go on for ever, or give up at an
+#: error, unless they are told what comes next.
+FENCE_NEXT = (
+    "If this answers the task, reply with a short sentence that repeats the facts, without code. "
+    "If not, reply with the next block."
+)
+FENCE_MEND = "The cell failed. Reply with one block of corrected code."
 
 
 class View:
@@ -97,6 +104,8 @@ class View:
 
     def _result(self, data: Mapping[str, Any]) -> None:
         key, text = str(data.get("call") or ""), str(data.get("text") or "")
+        if self._fenced:
+            text = f"{text}\n\n{FENCE_MEND if data.get('status') == 'error' else FENCE_NEXT}"
         if key in self._open:
             del self._open[key]
             self._answer(key, text)

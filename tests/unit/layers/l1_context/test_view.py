@@ -16,6 +16,8 @@ from harnessctl.domain.event import Event
 from harnessctl.layers.l1_context.view import (
     CUT_REPLY,
     EMPTY_REPLY,
+    FENCE_MEND,
+    FENCE_NEXT,
     INTERRUPTED_REPLY,
     OPEN_CALL,
     View,
@@ -72,6 +74,19 @@ def test_with_fences_results_come_from_the_user() -> None:
     )
     assert [m["role"] for m in got] == ["system", "user", "assistant", "user"]
     assert all("tool_calls" not in m for m in got)
+    assert got[3]["content"] == f"[cell 1: ok]\n\n{FENCE_NEXT}"
+
+
+def test_with_fences_a_failed_cell_asks_for_another_block() -> None:
+    """Small models take an error for the end of the task unless they are told otherwise."""
+    got = messages(
+        TASK,
+        reply({"id": None, "name": "fence", "arguments": "", "code": "1/0"}, content="```python\n1/0\n```"),
+        ("cell", {"cell": 1, "code": "1/0", "call": None}),
+        ("result", {"cell": 1, "call": None, "status": "error", "text": "ZeroDivisionError"}),
+        protocol="fence",
+    )
+    assert got[3]["content"] == f"ZeroDivisionError\n\n{FENCE_MEND}"
 
 
 @pytest.mark.parametrize("last", [("task", {"text": "go on"}), ("repair", {"what": "x", "text": "go on"})])
