@@ -11,6 +11,7 @@ from typing import Any
 from harnessctl.domain.entry import SKILL_METADATA_PREFIX, Entry
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import Kind
+from harnessctl.domain.safe_text import character_name, hidden_characters
 from harnessctl.layers.l3_durable.frontmatter import Frontmatter
 from harnessctl.layers.l3_durable.rules import lint_rules as rules
 from harnessctl.layers.l3_durable.rules.registry import found
@@ -49,6 +50,7 @@ class Subject:
 def check_entry(subject: Subject, today: date) -> Iterator[Finding]:
     """Findings on the entry as a whole."""
     yield from _schema(subject)
+    yield from _escaped(subject)
     yield from _expires(subject, today)
     yield from _tools(subject)
     yield from _length(subject)
@@ -63,6 +65,30 @@ def _schema(subject: Subject) -> Iterator[Finding]:
         place = f"'{problem.path}' " if problem.path else ""
         line = subject.line(problem.path)
         yield found(rules.SCHEMA, subject.path, f"{place}{problem.message}", line=line)
+
+
+def _escaped(subject: Subject) -> Iterator[Finding]:
+    r"""HRN204 for hidden characters that YAML escapes (``"\\u202e"``) keep out of the file's own text."""
+    raw = subject.entry.main.data.decode("utf-8", "replace")
+    for key, text in _texts(subject.read.meta, ""):
+        hidden = next((text[i] for i in hidden_characters(text) if text[i] not in raw), None)
+        if hidden is not None:
+            message = f"'{key}' holds {character_name(hidden)}, written as an escape"
+            yield found(rules.HIDDEN, subject.path, message, line=subject.line(key))
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Every text in a frontmatter with the name of its key, keys themselves included."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            full = f"{name}.{key}" if name else key
+            yield full, key
+            yield from _texts(inner, full)
+    else:
+        for inner in value:
+            yield from _texts(inner, name)
 
 
 def _expires(subject: Subject, today: date) -> Iterator[Finding]:
