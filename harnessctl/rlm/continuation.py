@@ -17,7 +17,9 @@ MOST_CUT = 3
 #: Kernels a session may lose.
 MOST_RESTARTS = 5
 
-_TOLD = frozenset({EventType.REPLY, EventType.RESULT, EventType.TASK, EventType.MESSAGE, EventType.GATE})
+_TOLD = frozenset({EventType.REPLY, EventType.RESULT, EventType.TASK, EventType.MESSAGE})
+#: What a gate that did not pass makes of the run.
+_GATE_REASONS = {"timeout": "gate_timeout", "input_changed": "gate_input_changed"}
 
 
 def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | None:
@@ -25,7 +27,15 @@ def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | Non
 
     :param used: what the whole tree has used so far.
     """
-    ending = _answered(events) or _given_up(events)
+    ending = _answered(events)
+    if ending is not None:
+        failed = _failed_gates(events)
+        if not failed:
+            return ending
+        last = next((gate for gate in failed if not gate.get("left")), None)
+        if last is not None:
+            return _gate_failed(last, ending)
+    ending = _given_up(events)
     if ending is not None:
         return ending
     turns = next((e.turn for e in reversed(events) if e.turn), 0)
@@ -38,6 +48,26 @@ def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | Non
         detail = f"{used.cost_usd or 0.0:.4f} of {limits.cost_usd:.4f} US dollars used"
         return Ending(RunStatus.BUDGET_EXHAUSTED, "cost", detail=detail)
     return None
+
+
+def _failed_gates(events: Sequence[Event]) -> list[Mapping[str, Any]]:
+    """Data of the gates that did not pass on the answer that the events end with."""
+    gates: list[Mapping[str, Any]] = []
+    for event in reversed(events):
+        if event.type in _TOLD:
+            break
+        if event.type is EventType.GATE and event.data.get("status") != "passed":
+            gates.append(event.data)
+    return gates[::-1]
+
+
+def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
+    reason = _GATE_REASONS.get(str(gate.get("status")), "gate_exit")
+    detail = f"gate {gate.get('name')} did not pass: {gate.get('command')}"
+    changed = gate.get("changed_inputs") or ()
+    if changed:
+        detail = f"gate {gate.get('name')} judges by files that changed during the run: {', '.join(changed)}"
+    return Ending(RunStatus.GATE_FAILED, reason, answered.answer, detail)
 
 
 def _answered(events: Sequence[Event]) -> Ending | None:
@@ -73,20 +103,31 @@ def _given_up(events: Sequence[Event]) -> Ending | None:
         cut += bool(content.strip())
     if empty >= MOST_EMPTY:
         return Ending(
-            RunStatus.FAILED, "empty_reply", detail=f"the model gave {empty} empty replies in a row"
+            RunStatus.INCOMPLETE, "empty_reply", detail=f"the model gave {empty} empty replies in a row"
         )
     if cut >= MOST_CUT:
-        return Ending(RunStatus.FAILED, "cut_reply", detail=f"{cut} replies in a row hit the output limit")
-    restarts = sum(e.type is EventType.REPAIR and e.data.get("what") == "kernel_restart" for e in events)
+        return Ending(
+            RunStatus.INCOMPLETE, "cut_reply", detail=f"{cut} replies in a row hit the output limit"
+        )
+    restarts = sum(e.data.get("what") == "kernel_restart" for e in _since_resume(events))
     if restarts > MOST_RESTARTS:
         return Ending(RunStatus.FAILED, "kernel_lost", detail=f"the kernel was lost {restarts} times")
     return None
 
 
+def _since_resume(events: Sequence[Event]) -> Iterator[Event]:
+    """Repairs since the session began or was last picked up, newest first: what went wrong before was told."""
+    for event in reversed(events):
+        if event.type is EventType.REPAIR:
+            if event.data.get("what") == "resume":
+                return
+            yield event
+
+
 def _replies_in_a_row(events: Sequence[Event]) -> Iterator[Mapping[str, Any]]:
     """Data of the newest replies that held no call and were no answer, newest first."""
     for event in reversed(events):
-        if event.type in (EventType.RESULT, EventType.TASK):
+        if event.type in (EventType.RESULT, EventType.TASK) or event.data.get("what") == "resume":
             return
         if event.type is EventType.REPLY:
             if "error" in event.data or event.data.get("calls"):

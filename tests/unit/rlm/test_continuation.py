@@ -59,7 +59,7 @@ def test_a_cut_text_is_no_answer() -> None:
     three = [reply("x", finish="length")] * 3
     ending = ends(*three)
     assert ending is not None
-    assert (ending.status, ending.reason) == (RunStatus.FAILED, "cut_reply")
+    assert (ending.status, ending.reason) == (RunStatus.INCOMPLETE, "cut_reply")
 
 
 def test_empty_replies_are_tried_again_and_then_fail() -> None:
@@ -68,7 +68,7 @@ def test_empty_replies_are_tried_again_and_then_fail() -> None:
     assert ends(reply(None), reply("  \n")) is None
     ending = ends(reply(None), reply(""), reply(None))
     assert ending is not None
-    assert (ending.status, ending.reason) == (RunStatus.FAILED, "empty_reply")
+    assert (ending.status, ending.reason) == (RunStatus.INCOMPLETE, "empty_reply")
 
 
 def test_empty_replies_with_work_in_between_are_counted_anew() -> None:
@@ -113,3 +113,37 @@ def test_too_many_lost_kernels() -> None:
     assert ending is not None
     assert (ending.status, ending.reason) == (RunStatus.FAILED, "kernel_lost")
     assert ends(reply(None, CODE), result("died"), *lost[:5]) is None
+
+
+def gate(status: str = "failed", left: int = 0, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "gate", {"name": "tests", "command": "make test", "status": status, "left": left, **more}
+
+
+def test_a_failed_gate_goes_back_to_the_model_while_attempts_are_left() -> None:
+    assert ends(reply("Done."), gate(left=1)) is None
+    ending = ends(reply("Done."), gate(left=1), reply("Mended."), gate(left=0))
+    assert ending == Ending(
+        RunStatus.GATE_FAILED, "gate_exit", "Mended.", "gate tests did not pass: make test"
+    )
+
+
+def test_gates_that_passed_leave_the_answer_an_answer() -> None:
+    """A session picked up between two gates asks the model nothing: the gates run again."""
+    assert ends(reply("Done."), gate("passed")) == Ending(RunStatus.SUCCESS, answer="Done.")
+    assert ends(reply("Done."), gate(left=1), reply("Mended.")) == Ending(RunStatus.SUCCESS, answer="Mended.")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [("timeout", "gate_timeout"), ("input_changed", "gate_input_changed")]
+)
+def test_why_a_gate_did_not_pass(status: str, reason: str) -> None:
+    ending = ends(reply("Done."), gate("passed"), gate(status, changed_inputs=["Makefile"]))
+    assert ending is not None
+    assert (ending.status, ending.reason, ending.answer) == (RunStatus.GATE_FAILED, reason, "Done.")
+    assert "Makefile" in ending.detail
+
+
+def test_a_spent_budget_outranks_a_gate_that_could_be_mended() -> None:
+    ending = ends(reply("Done."), gate(left=1), limits=Limits(turns=1))
+    assert ending is not None
+    assert (ending.status, ending.reason) == (RunStatus.BUDGET_EXHAUSTED, "turns")

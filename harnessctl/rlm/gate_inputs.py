@@ -1,0 +1,131 @@
+"""What a gate judges by: files that a run must leave as they were, or the gate proves nothing.
+
+Compared on disk, so that files which git ignores count too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from harnessctl.config import GateSpec
+
+#: Files at the root that decide what a test command does (CONTRACT 7).
+USUAL_INPUTS = ("Makefile", "justfile", "pyproject.toml", "package.json", "conftest.py")
+_WILD = re.compile(r"[*?\[]")
+_CHUNK = 1 << 20
+
+
+def inputs_of(spec: GateSpec) -> tuple[str, ...]:
+    """The globs a gate declares; without any, the files its command names and the usual ones."""
+    return spec.inputs or (*named_in(spec.command), *USUAL_INPUTS)
+
+
+def named_in(command: str) -> tuple[str, ...]:
+    """Every word of a command that could name a file of the work tree, the part behind ``=`` included.
+
+    Whether there is such a file is not asked: one that appears during the run counts as changed.
+    """
+    try:
+        words = shlex.split(command, comments=False)
+    except ValueError:
+        words = command.split()
+    found: dict[str, None] = {}
+    for word in words:
+        for part in (word, word.partition("=")[2]):
+            path = os.path.normpath(part.strip(";&|()<>")) if part else ""
+            inside = not path.startswith(("-", "/", "..", "~", "$")) and path != "."
+            if path and inside and "\n" not in path and not _WILD.search(path):
+                found[path] = None
+    return tuple(found)
+
+
+def capture(root: Path, globs: Iterable[str], *, folders: bool) -> dict[str, str]:
+    """Path -> digest of every file below ``root`` that a glob names.
+
+    :param folders: a glob that names a folder stands for everything below it.
+    """
+    found: dict[str, str] = {}
+    for glob in globs:
+        for path in _files(root, glob, folders=folders):
+            if path not in found:
+                found[path] = _digest(root / path)
+    return found
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths that were added, removed or changed."""
+    return tuple(p for p in sorted(before.keys() | after.keys()) if before.get(p) != after.get(p))
+
+
+def matches(path: str, globs: Sequence[str]) -> bool:
+    """Whether one of ``globs`` names ``path`` or a folder above it."""
+    return any(_pattern(glob).match(path) for glob in globs)
+
+
+def _files(root: Path, glob: str, *, folders: bool) -> Iterator[str]:
+    glob = glob.removeprefix("./").rstrip("/")
+    start = root / glob
+    if not _WILD.search(glob):
+        if start.is_dir() and not start.is_symlink():
+            yield from _below(root, start) if folders else ()
+        elif os.path.lexists(start):
+            yield glob
+        return
+    fixed = list(_until_wild(glob))
+    pattern = _pattern(glob)
+    for path in _below(root, root.joinpath(*fixed)):
+        if pattern.match(path):
+            yield path
+
+
+def _until_wild(glob: str) -> Iterator[str]:
+    """The leading parts of a glob without a wildcard: nothing outside that folder can match."""
+    for part in glob.split("/")[:-1]:
+        if _WILD.search(part):
+            return
+        yield part
+
+
+def _below(root: Path, folder: Path) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        for name in (*sorted(files), *links):
+            yield os.path.relpath(os.path.join(place, name), root)
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str]:
+    """``**`` stands for any folders, ``*`` and ``?`` stay within a name; a folder stands for all below it."""
+    parts = []
+    for part in glob.removeprefix("./").rstrip("/").split("/"):
+        if part == "**":
+            parts.append(r"(?:[^/]+/)*")
+        else:
+            name = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+            name = re.sub(r"\\\[(!?)(.*?)\\\]", lambda m: f"[{'^' if m[1] else ''}{m[2]}]", name)
+            parts.append(name + "/")
+    text = "".join(parts)
+    return re.compile(text.removesuffix("/") + r"(?:/.*)?\Z" if text.endswith("/") else text + r".*\Z")
+
+
+def _digest(path: Path) -> str:
+    """Of kind, execute bit and content; ``absent`` for what is gone by now."""
+    try:
+        if path.is_symlink():
+            return f"link {os.readlink(path)} " + (_digest(path.resolve()) if path.exists() else "")
+        if not path.is_file():
+            return "no file"
+        hashed = sha256(b"x" if path.stat().st_mode & 0o100 else b"-")
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                hashed.update(chunk)
+    except OSError:
+        return "absent"
+    return hashed.hexdigest()
