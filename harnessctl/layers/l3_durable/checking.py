@@ -7,9 +7,9 @@ from: the index and HEAD, two ends of a range or a push, the work tree.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.finding import Finding
@@ -95,10 +95,8 @@ class Checker:
 
     def as_item(self, file: TreeFile) -> TreeItem:
         """One such file."""
-        read: Callable[[], bytes] = partial(self.repository.blob, file.oid)
-        return TreeItem(
-            file.path, file.mode, file.oid, read, -1, partial(blob_size, self.repository, file.oid)
-        )
+        blob = _Blob(self.repository, file.oid)
+        return TreeItem(file.path, file.mode, file.oid, blob.read, -1, blob.size)
 
     @cached_property
     def agents(self) -> frozenset[str]:
@@ -117,6 +115,32 @@ class Checker:
         records = brought(changes)
         by_agent = agent or author.casefold() in self.agents or any(r.actor.kind == "agent" for r in records)
         return CommitFacts(by_agent, records, merge)
+
+
+class _Blob:
+    """One blob, asked for its size and content several times by as many rules, read once while small."""
+
+    #: Bytes up to which content is kept: most entries, and few assets.
+    KEPT = 16 * 1024
+
+    def __init__(self, repository: Repository, oid: str) -> None:
+        self._repository, self._oid = repository, oid
+        self._data: bytes | None = None
+        self._size: int | None = None
+
+    def read(self) -> bytes:
+        if self._data is not None:
+            return self._data
+        data = self._repository.blob(self._oid)
+        self._size = len(data)
+        if len(data) <= self.KEPT:
+            self._data = data
+        return data
+
+    def size(self) -> int:
+        if self._size is None:
+            self._size = blob_size(self._repository, self._oid)
+        return self._size
 
 
 def brought(changes: Iterable[Change]) -> tuple[Record, ...]:

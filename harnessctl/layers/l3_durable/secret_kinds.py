@@ -3,7 +3,7 @@
 Of detect-secrets only the regular expressions are used (``denylist``), never its scan: its own
 result is at times one group of a match (``ghp`` for a whole token), which would leave the rest in
 plain sight, and its plugins can call out to the network to verify. Importing one costs 180 ms
-(it pulls in ``requests``), so a kind is loaded only where its ``hint`` stands in the text.
+(it pulls in ``requests``), so a kind is loaded only where the text may hold one.
 
 Left out on purpose: Artifactory's (``AP`` and nine letters are many an ordinary word), the keyword
 and the entropy plugins (ordinary words and git hashes are hits). In their place :data:`ASSIGNED`
@@ -30,7 +30,9 @@ class SecretKind:
     """One kind of secret.
 
     :ivar name: said in findings and in masked text.
-    :ivar hint: a cheap expression that matches wherever a secret of this kind may be.
+    :ivar needles: one of these stands wherever a secret of this kind does.
+    :ivar hint: an expression that must match too, where the needles are everyday text.
+    :ivar any_case: the needles are lower case and stand in any.
     :ivar plugin: ``module:Class`` in ``detect_secrets.plugins``, "" for our own expression.
     :ivar own: our own expression.
     :ivar accept: a last look at a match.
@@ -39,12 +41,21 @@ class SecretKind:
     """
 
     name: str
-    hint: re.Pattern[str]
+    needles: tuple[str, ...]
+    hint: re.Pattern[str] | None = None
     plugin: str = ""
     own: re.Pattern[str] | None = None
     accept: Callable[[re.Match[str]], bool] = _any
     tail: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]*")
     group: int | str = 0
+    any_case: bool = False
+
+    def may_be_in(self, text: str, folded: str) -> bool:
+        """Whether it is worth loading the expressions for ``text``; ``folded`` is its lower case."""
+        where = folded if self.any_case else text
+        return any(needle in where for needle in self.needles) and (
+            self.hint is None or self.hint.search(text) is not None
+        )
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -129,70 +140,82 @@ _OTHERS = _p(
     r"dop_v1_[0-9a-f]{64}|dckr_pat_[A-Za-z0-9_-]{27}|dapi[0-9a-f]{32}|xai-[A-Za-z0-9]{60,}|gsk_[A-Za-z0-9]{48,}"
 )
 
+_NO_TAIL = _p("")
+_PUTTY = _p(r"PuTTY-User-Key-File-\d[\s\S]*")
+_JWT_TAIL = _p(r"[A-Za-z0-9_.+/=-]*")
+_QUOTED_40 = _p("[\"'][0-9a-zA-Z/+]{40}[\"']")
+_SLACK = _p(r"xox[abposr]-|hooks\.slack\.com/services/", re.IGNORECASE)
+_DISCORD = _p(r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.")
+_TELEGRAM = _p(r"\d{8}:[0-9A-Za-z_-]{35}")
+
+
+def _each(form: str, letters: str) -> tuple[str, ...]:
+    return tuple(form.format(letter) for letter in letters)
+
+
+_GITLAB = (
+    *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glimt-", "glptt-", "glagent-", "gloas-"),
+    "GR1348941",
+)
+
 KINDS: tuple[SecretKind, ...] = (
-    SecretKind("private key", _p("PRIVATE KEY"), own=_PEM, tail=_p("")),
+    SecretKind("private key", ("PRIVATE KEY",), own=_PEM, tail=_NO_TAIL),
+    SecretKind("PuTTY private key", ("PuTTY-User-Key-File-",), own=_PUTTY, tail=_NO_TAIL),
+    SecretKind("AWS key", ("A3T", "ABIA", "ACCA", "AKIA", "ASIA"), plugin="aws:AWSKeyDetector", accept=_aws),
+    SecretKind("AWS key", ("aws",), _QUOTED_40, plugin="aws:AWSKeyDetector", accept=_aws, any_case=True),
+    SecretKind("GitHub token", _each("gh{}_", "pousr"), plugin="github_token:GitHubTokenDetector"),
+    SecretKind("GitHub token", ("github_pat_",), own=_p(r"github_pat_[A-Za-z0-9_]{36,}")),
+    SecretKind("GitLab token", _GITLAB, plugin="gitlab_token:GitLabTokenDetector"),
+    SecretKind("OpenAI key", ("T3BlbkFJ",), plugin="openai:OpenAIDetector"),
+    SecretKind("API key", ("sk-",), own=_p(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), accept=_sk),
     SecretKind(
-        "PuTTY private key", _p("PuTTY-User-Key-File-"), own=_p(r"PuTTY-User-Key-File-\d[\s\S]*"), tail=_p("")
+        "Slack token", ("xox", "hooks.slack.com"), _SLACK, plugin="slack:SlackDetector", any_case=True
     ),
-    SecretKind(
-        "AWS key",
-        _p("(?:A3T|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{8}|[\"'][0-9a-zA-Z/+]{40}[\"']"),
-        "aws:AWSKeyDetector",
-        accept=_aws,
-    ),
-    SecretKind("GitHub token", _p("gh[pousr]_"), "github_token:GitHubTokenDetector"),
-    SecretKind("GitHub token", _p("github_pat_"), own=_p(r"github_pat_[A-Za-z0-9_]{36,}")),
-    SecretKind(
-        "GitLab token",
-        _p("gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent)-|gloas-|GR1348941"),
-        "gitlab_token:GitLabTokenDetector",
-    ),
-    SecretKind("OpenAI key", _p("T3BlbkFJ"), "openai:OpenAIDetector"),
-    SecretKind("API key", _p("sk-"), own=_p(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), accept=_sk),
-    SecretKind(
-        "Slack token", _p(r"xox[abposr]-|hooks\.slack\.com/services/", re.IGNORECASE), "slack:SlackDetector"
-    ),
-    SecretKind("Slack token", _p("x(?:app|oxe)"), own=_p(r"x(?:app-\d|oxe[.-])[A-Za-z0-9.-]{20,}")),
-    SecretKind("Stripe key", _p("k_live_"), "stripe:StripeDetector"),
-    SecretKind("Stripe webhook secret", _p("whsec_"), own=_p(r"whsec_[A-Za-z0-9+/]{24,}={0,2}")),
-    SecretKind(
-        "JSON web token", _p("eyJ"), "jwt:JwtTokenDetector", accept=_jwt, tail=_p(r"[A-Za-z0-9_.+/=-]*")
-    ),
-    SecretKind("npm token", _p("_authToken"), "npm:NpmDetector"),
-    SecretKind("npm token", _p("npm_"), own=_p(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
-    SecretKind("PyPI token", _p("pypi-AgE"), "pypi_token:PypiTokenDetector"),
-    SecretKind("Twilio key", _p("(?:AC|SK)[a-z0-9]{32}"), "twilio:TwilioKeyDetector"),
-    SecretKind("SendGrid key", _p(r"SG\.[A-Za-z0-9_-]{22}\."), "sendgrid:SendGridDetector"),
+    SecretKind("Slack token", ("xapp", "xoxe"), own=_p(r"x(?:app-\d|oxe[.-])[A-Za-z0-9.-]{20,}")),
+    SecretKind("Stripe key", ("k_live_",), plugin="stripe:StripeDetector"),
+    SecretKind("Stripe webhook secret", ("whsec_",), own=_p(r"whsec_[A-Za-z0-9+/]{24,}={0,2}")),
+    SecretKind("JSON web token", ("eyJ",), plugin="jwt:JwtTokenDetector", accept=_jwt, tail=_JWT_TAIL),
+    SecretKind("npm token", ("_authToken",), plugin="npm:NpmDetector"),
+    SecretKind("npm token", ("npm_",), own=_p(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
+    SecretKind("PyPI token", ("pypi-AgE",), plugin="pypi_token:PypiTokenDetector"),
+    SecretKind("Twilio key", ("AC", "SK"), _p("(?:AC|SK)[a-z0-9]{32}"), plugin="twilio:TwilioKeyDetector"),
+    SecretKind("SendGrid key", ("SG.",), plugin="sendgrid:SendGridDetector"),
     SecretKind(
         "password in a URL",
+        ("://",),
         _p(r"://[^\s/:]*:[^\s/]*@"),
-        "basic_auth:BasicAuthDetector",
+        plugin="basic_auth:BasicAuthDetector",
         accept=_basic_auth,
-        tail=_p(""),
+        tail=_NO_TAIL,
         group=1,
     ),
-    SecretKind("Mailchimp key", _p("[0-9a-z]{32}-us[0-9]"), "mailchimp:MailchimpDetector"),
+    SecretKind("Mailchimp key", ("-us",), _p("[0-9a-z]{32}-us[0-9]"), plugin="mailchimp:MailchimpDetector"),
+    SecretKind("Discord token", (".",), _DISCORD, plugin="discord:DiscordBotTokenDetector"),
+    SecretKind("Telegram token", (":",), _TELEGRAM, plugin="telegram_token:TelegramBotTokenDetector"),
     SecretKind(
-        "Discord token",
-        _p(r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\."),
-        "discord:DiscordBotTokenDetector",
+        "Azure storage key",
+        ("AccountKey=",),
+        plugin="azure_storage_key:AzureStorageKeyDetector",
+        tail=_p("=*"),
     ),
-    SecretKind("Telegram token", _p(r"\d{8}:[0-9A-Za-z_-]{35}"), "telegram_token:TelegramBotTokenDetector"),
+    SecretKind("Square secret", ("sq0csp-",), plugin="square_oauth:SquareOAuthDetector"),
+    SecretKind("Google key", ("AIza", "GOCSPX-", "ya29."), own=_GOOGLE),
+    SecretKind("Hugging Face token", ("hf_",), own=_p(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
+    SecretKind("access token", ("dop_v1_", "dckr_pat_", "dapi", "xai-", "gsk_"), own=_OTHERS),
     SecretKind(
-        "Azure storage key", _p("AccountKey="), "azure_storage_key:AzureStorageKeyDetector", tail=_p("=*")
-    ),
-    SecretKind("Square secret", _p("sq0csp-"), "square_oauth:SquareOAuthDetector"),
-    SecretKind("Google key", _p("AIza|GOCSPX-|ya29\\."), own=_GOOGLE),
-    SecretKind("Hugging Face token", _p("hf_"), own=_p(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
-    SecretKind("access token", _p("dop_v1_|dckr_pat_|dapi|xai-|gsk_"), own=_OTHERS),
-    SecretKind(
-        "authorization header", _p("authorization", re.IGNORECASE), own=_HEADER, accept=_mixed, group="value"
+        "authorization header",
+        ("authorization",),
+        own=_HEADER,
+        accept=_mixed,
+        group="value",
+        any_case=True,
     ),
     SecretKind(
         "assigned secret",
-        _p("token|secret|passw|key|credential", re.IGNORECASE),
+        ("token", "secret", "passw", "key", "credential"),
         own=ASSIGNED,
         accept=_mixed,
         group="value",
+        any_case=True,
     ),
 )

@@ -66,8 +66,9 @@ def mask(text: str, *, allow: frozenset[str] = frozenset()) -> str:
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """(start, end, kind) of every match; spans may overlap."""
+    folded = text.lower()
     for kind in KINDS:
-        if kind.hint.search(text):
+        if kind.may_be_in(text, folded):
             yield from _spans_of(text, kind)
 
 
