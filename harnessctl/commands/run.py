@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,7 @@ from harnessctl.domain.event import LOG_SCHEMA, EventType
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, Kind, new_ulid
 from harnessctl.domain.limits import Limits
+from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import render_harness
@@ -22,16 +23,20 @@ from harnessctl.layers.l2_execution.environment import kernel_environment
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.clock import NoPin
 from harnessctl.rlm.ending import exit_code
+from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels, kernel_starter
 from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.parts import TurnParts
-from harnessctl.rlm.ports import Clock, HarnessState, Watcher, WorkTree
+from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Watcher, WorkTree
 from harnessctl.rlm.prompt import SessionFacts, base_prompt_digest, system_message
 from harnessctl.rlm.protocol import Protocol
-from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.recorder import Recorder, StorageError
+from harnessctl.rlm.reopen import Addition
 from harnessctl.rlm.result import Moved, RunResult, artifact, write_whole
 from harnessctl.rlm.session import SessionEnd, run_session
 from harnessctl.rlm.signals import heard
@@ -53,6 +58,8 @@ class RunSpec:
     :ivar prompt_tokens: budget of the rendered harness.
     :ivar variables: the environment the kernel inherits, less the keys.
     :ivar key_names: variables the model client takes keys from; they never reach the kernel.
+    :ivar session: id of the session; "" makes one.
+    :ivar model_name: the name that finds the model again.
     """
 
     task: str
@@ -67,6 +74,8 @@ class RunSpec:
     key_names: tuple[str, ...] = ()
     repository: str = ""
     version: str = ""
+    session: str = ""
+    model_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,8 @@ class RunPorts:
     clock: Clock
     watcher: Watcher
     interrupts: Interrupts
+    pin: PinWatch = field(default_factory=NoPin)
+    inbox: Inbox = field(default_factory=Inbox)
 
 
 @dataclass(frozen=True)
@@ -112,21 +123,55 @@ async def run(
     _check_price(spec.limits, ports.model)
     skipped = check_loads(snapshot, skip_broken=spec.skip_broken)
     tell_rights_once(machine_dir, ports.watcher)
-    session = new_ulid()
+    session = spec.session or new_ulid()
     folder = state_dir / "sessions" / session
-    recorder = Recorder.create(folder, ports.clock)
+    with occupied(state_dir, ports.worktree.root, session):
+        recorder = Recorder.create(folder, ports.clock)
+        try:
+            protocol = protocol_of(spec.protocol, ports.model)
+            facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
+            entries = tuple(snapshot.entries.values())
+            system = system_message(facts, render_harness(entries, spec.prompt_tokens).text)
+            header = _header(spec, pin, ports, session, skipped, protocol)
+            parts = parts_of(spec, snapshot, ports, recorder, View(system, protocol))
+            opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": spec.task}))
+            return await finish(opening, spec, pin, ports, parts, recorder)
+        finally:
+            recorder.close()
+
+
+async def finish(
+    opening: Sequence[Addition],
+    spec: RunSpec,
+    pin: Pin,
+    ports: RunPorts,
+    parts: TurnParts,
+    recorder: Recorder,
+) -> RunOutcome:
+    """Run a session that is ready, to its result.
+
+    :param opening: what is written first.
+    """
+    with heard(ports.interrupts):
+        end = await run_session(opening, parts, ports.worktree, ports.harness_state)
+    header = recorder.events[0].data if recorder.events else opening[0].data
+    recorder.close()
+    result = _result(spec, pin, ports, parts, end, header)
+    return RunOutcome(_kept(ports.worktree, result, recorder.folder), recorder.folder)
+
+
+def _kept(worktree: WorkTree, result: RunResult, folder: Path) -> RunResult:
+    """``result`` with its artifacts, written beside the log; where that fails it says so itself."""
     try:
-        parts = _parts(spec, snapshot, ports, recorder, session)
-        header = _header(spec, pin, ports, session, skipped, parts.protocol)
-        with heard(ports.interrupts):
-            end = await run_session(spec.task, header, parts, ports.worktree, ports.harness_state)
-    finally:
-        recorder.close()
-    result = _result(spec, pin, ports, parts, end, header, skipped)
-    _write_patch(ports.worktree, result, folder)
-    result = _with_artifacts(result, folder)
-    result.write(folder)
-    return RunOutcome(result, folder)
+        if result.changes:
+            write_whole(folder / PATCH_NAME, worktree.patch(result.tree_before, result.tree_after))
+        result = _with_artifacts(result, folder)
+        result.write(folder)
+    except OSError as error:
+        detail = f"the result could not be written into {folder}: {error.strerror or error}"
+        ending = replace(result.ending, status=RunStatus.FAILED, reason="storage", detail=detail)
+        return replace(result, ending=ending)
+    return result
 
 
 def check_loads(snapshot: Snapshot, *, skip_broken: bool) -> tuple[str, ...]:
@@ -179,29 +224,32 @@ def _entry_of(path: str) -> str:
     return f"{kind}/{rest.removesuffix('.md')}"
 
 
-def _parts(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, session: str) -> TurnParts:
-    protocol = _protocol(spec.protocol, ports.model)
+def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View) -> TurnParts:
+    """What the turns of a session work with; what its log holds already counts against the budget."""
+    journal = Journal(recorder, view, ports.watcher)
     entries = tuple(snapshot.entries.values())
-    facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
-    view = View(system_message(facts, render_harness(entries, spec.prompt_tokens).text), protocol)
     wall = spec.limits.wall_s
+    left = None if wall is None else wall - journal.tally.running_s
     return TurnParts(
-        journal=Journal(recorder, view, ports.watcher),
+        journal=journal,
         model=ports.model,
-        kernels=_kernels(spec, ports, recorder.folder / "kernel", entries, session),
-        budget=Budget(spec.limits),
+        kernels=_kernels(spec, ports, recorder.folder / "kernel", entries, recorder.folder.name),
+        budget=Budget(spec.limits, dict(journal.tally.used)),
         limits=spec.limits,
         interrupts=ports.interrupts,
         watcher=ports.watcher,
         clock=ports.clock,
-        protocol=protocol,
+        protocol=view.protocol,
+        inbox=ports.inbox,
+        pin=ports.pin,
         params=spec.params,
         max_output=spec.max_output,
-        deadline=None if wall is None else ports.clock.monotonic() + wall,
+        deadline=None if left is None else ports.clock.monotonic() + left,
     )
 
 
-def _protocol(wanted: str, model: ModelClient) -> Protocol:
+def protocol_of(wanted: str, model: ModelClient) -> Protocol:
+    """How the model asks for code: as wanted, with ``auto`` as it can."""
     if wanted in ("tool", "fence"):
         return cast(Protocol, wanted)
     return "tool" if model.identity.tools else "fence"
@@ -210,9 +258,12 @@ def _protocol(wanted: str, model: ModelClient) -> Protocol:
 def _kernels(
     spec: RunSpec, ports: RunPorts, folder: Path, entries: tuple[Entry, ...], session: str
 ) -> Kernels:
-    folder.mkdir(mode=0o700)
     file = folder / "entries.json"
-    write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
+    except OSError as error:
+        raise StorageError(file, error.strerror or str(error)) from error
     environment = kernel_environment(
         spec.variables,
         session,
@@ -243,6 +294,7 @@ def _header(
         "pin": pin.to_json(),
         "skipped": list(skipped),
         "model": ports.model.identity.to_json(),
+        "model_name": spec.model_name,
         "protocol": protocol,
         "python": {"path": spec.python.path, "why": spec.python.why},
         "base_prompt": base_prompt_digest(),
@@ -259,9 +311,8 @@ def _result(
     parts: TurnParts,
     end: SessionEnd,
     header: Mapping[str, Any],
-    skipped: tuple[str, ...],
 ) -> RunResult:
-    events = parts.journal.events
+    tally = parts.journal.tally
     return RunResult(
         session=header["session"],
         ending=end.ending,
@@ -273,18 +324,13 @@ def _result(
         tree_before=header["tree"],
         tree_after=end.tree,
         changes=ports.worktree.changes(header["tree"], end.tree),
-        skipped=skipped,
-        cells=sum(e.type is EventType.CELL for e in events),
-        turns=max((e.turn for e in events), default=0),
+        skipped=tuple(header["skipped"]),
+        cells=tally.cells,
+        turns=tally.last_turn,
         moved=tuple(
-            Moved(name, header["harness_state"].get(name), end.harness_state.get(name)) for name in end.moved
+            Moved(name, tally.harness_state.get(name), end.harness_state.get(name)) for name in end.moved
         ),
     )
-
-
-def _write_patch(worktree: WorkTree, result: RunResult, folder: Path) -> None:
-    if result.changes:
-        write_whole(folder / PATCH_NAME, worktree.patch(result.tree_before, result.tree_after))
 
 
 def _with_artifacts(result: RunResult, folder: Path) -> RunResult:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class CellStatus(StrEnum):
@@ -69,6 +69,8 @@ class CellRun:
     :ivar signal: name of the signal that ended the kernel, None when none did.
     :ivar exit_code: the kernel's exit code, None while it lives.
     :ivar kernel_lost: the kernel is gone, and with it every variable.
+    :ivar variables: what the cell changed among the kernel's variables, as the kernel told it:
+        ``{"set": {name: [type, size]}, "gone": [name], "more": n}``; None for no change.
     """
 
     status: CellStatus
@@ -79,3 +81,4 @@ class CellRun:
     signal: str | None = None
     exit_code: int | None = None
     kernel_lost: bool = False
+    variables: Mapping[str, Any] | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,16 @@ class Usage:
             "cost_usd": self.cost_usd,
             "estimated": self.estimated,
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Usage:
+        """Inverse of :meth:`to_json`; what is missing counts as nothing."""
+        cost = data.get("cost_usd", 0.0)
+        return cls(
+            prompt=int(data.get("prompt") or 0),
+            completion=int(data.get("completion") or 0),
+            cached=int(data.get("cached") or 0),
+            calls=int(data.get("calls") or 0),
+            cost_usd=None if cost is None else float(cost),
+            estimated=bool(data.get("estimated")),
+        )

@@ -15,7 +15,7 @@ from harnessctl.rlm.protocol import Call
 MOST_ANSWER = 1_000_000
 #: After these the other calls of the same reply are not run: the state they were written for is gone.
 _BREAKS = frozenset({CellStatus.FINAL, CellStatus.INTERRUPTED, CellStatus.TIMEOUT, CellStatus.DIED})
-_RESTARTED = "[the kernel was lost before this cell; it ran in a new one, without earlier variables]"
+_RESTARTED = "[the kernel was lost before this cell; it ran in a new one, without earlier variables."
 
 
 async def run_calls(parts: TurnParts, turn: int, reply: Event, calls: list[Call]) -> None:
@@ -35,16 +35,23 @@ async def run_calls(parts: TurnParts, turn: int, reply: Event, calls: list[Call]
 
 async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> CellStatus:
     kernel, replaced = await parts.kernels.get()
+    tally = parts.journal.tally
+    lost, held = tally.variables.loss(), tally.variables.to_json()
     if replaced:
-        parts.journal.record(EventType.REPAIR, {"what": "kernel_restart", "text": ""}, turn=turn)
-    number = 1 + sum(e.type is EventType.CELL for e in parts.journal.events)
+        restart = {"what": "kernel_restart", "text": "", "lost": held}
+        parts.journal.record(EventType.REPAIR, restart, turn=turn)
+    number = tally.cells + 1
     cell = {"cell": number, "code": call.code, "reply": reply.n, "call": call.id or None}
     parts.journal.record(EventType.CELL, cell, turn=turn)
+    # What a cell does to the work tree may survive a loss of power: so must the record that it began.
+    parts.journal.sync()
     with parts.interrupts.aim(kernel.interrupt):
         run = await kernel.execute(call.code or "", limit_s=_limit(parts), on_output=parts.watcher.output)
     _record_outputs(parts, turn, number, run)
     text = result_text(number, run, result_budget(parts.model.identity.window))
-    notes = [_RESTARTED if replaced else None, call.note, text]
+    notes = [f"{_RESTARTED} {lost}".rstrip() + "]" if replaced else None, call.note, text]
+    if run.kernel_lost and not replaced:
+        notes.append(lost and f"[{lost}]")
     data: dict[str, Any] = {
         "status": str(run.status),
         "text": "\n".join(part for part in notes if part),
@@ -52,6 +59,10 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
         "error": {"name": run.error.name, "value": run.error.value[:MOST_ANSWER]} if run.error else None,
         "signal": run.signal,
     }
+    if run.variables:
+        data["variables"] = run.variables
+    if run.kernel_lost:
+        data["lost"] = {} if replaced else held
     if run.final is not None:
         data["answer"] = run.final[:MOST_ANSWER]
     _record_result(parts, turn, number, call, data)

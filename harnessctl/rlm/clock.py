@@ -1,4 +1,4 @@
-"""The real clock, and a watcher that looks away."""
+"""The real clock, a watcher that looks away, and a pin that nobody needs to hold."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds since some fixed moment."""
         return time.monotonic()
+
+
+class NoPin:
+    """:class:`~harnessctl.rlm.ports.PinWatch` of a session that reads no revision."""
+
+    def hold(self) -> None:
+        """There is nothing to hold."""
+
+    def release(self) -> None:
+        """Nor to let go of."""
+
+    def revoked(self) -> tuple[str, ...]:
+        """Nothing can be taken back."""
+        return ()
 
 
 class SilentWatcher:

@@ -9,17 +9,26 @@ from harnessctl.domain.event import Event, EventType
 from harnessctl.layers.l1_context.view import View
 from harnessctl.rlm.ports import Watcher
 from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.tally import Tally
 
 
 class Journal:
-    """Writes events through the recorder and hands each to the view and the watcher."""
+    """Writes events through the recorder and hands each to the view, the tally and the watcher.
+
+    :ivar tally: what the log adds up to.
+    """
 
     def __init__(self, recorder: Recorder, view: View, watcher: Watcher) -> None:
         self.view = view
+        self.tally = Tally()
         self._recorder = recorder
         self._watcher = watcher
+        last = next((e.n for e in reversed(recorder.events) if e.type is EventType.REQUEST), None)
         for event in recorder.events:
             view.add(event)
+            self.tally.add(event)
+            if event.n == last:
+                view.check_last_request()
 
     @property
     def events(self) -> Sequence[Event]:
@@ -33,6 +42,7 @@ class Journal:
         """
         event = self._recorder.append(type, data, turn=turn)
         self.view.add(event)
+        self.tally.add(event)
         self._watcher.event(event)
         return event
 
@@ -43,3 +53,7 @@ class Journal:
     def sync(self) -> None:
         """Bring everything onto the disk."""
         self._recorder.sync()
+
+    def relieve(self) -> None:
+        """Free what was set aside for the end, on a disk that is full."""
+        self._recorder.relieve()

@@ -33,6 +33,12 @@ from typing import Any, NoReturn
 FINAL_MIME = "application/vnd.harnessctl.final+json"
 #: Mime type of the message that says how much of a stream was not sent.
 SKIPPED_MIME = "application/vnd.harnessctl.skipped+json"
+#: Mime type of the message that says what a cell changed among the variables.
+VARIABLES_MIME = "application/vnd.harnessctl.variables+json"
+#: Variables that are told by name; the rest is counted.
+MOST_VARIABLES = 400
+#: Characters of a name or a type that are told.
+NAME_SHOWN = 80
 #: Characters of one stream that a cell may send at each end.
 EACH = 32 * 1024 * 1024
 #: Characters of a stream in one message.
@@ -329,6 +335,60 @@ def shortened(value: Any) -> Any:
     return f"{value[:SHOWN]}\n[... {left_out:,} characters left out ...]\n{value[-SHOWN:]}"
 
 
+class Variables:
+    """Tells after each cell which names were set, changed type or size, or are gone.
+
+    That is what a model is told when the kernel is lost. No code of the user's objects is run for it:
+    sizes come from built-in containers, and from the shape that arrays and tables keep ready.
+    """
+
+    def __init__(self, ip: Any) -> None:
+        self.names = ip.user_ns
+        self.hidden = ip.user_ns_hidden
+        self.told: dict[str, list[str]] = {}
+        self.more = 0
+
+    def tell(self) -> None:
+        """After a cell: send what changed, nothing when nothing did."""
+        from IPython.display import publish_display_data
+
+        now, more = self.now()
+        change: dict[str, Any] = {}
+        changed = {name: value for name, value in now.items() if self.told.get(name) != value}
+        gone = [name for name in self.told if name not in now]
+        if changed or gone or more != self.more:
+            change = {"set": changed, "gone": gone, "more": more}
+            self.told, self.more = now, more
+            publish_display_data({VARIABLES_MIME: change})  # type: ignore[no-untyped-call]
+
+    def now(self) -> tuple[dict[str, list[str]], int]:
+        """Names with type and size, and how many there are beyond the first :data:`MOST_VARIABLES`."""
+        found: dict[str, list[str]] = {}
+        more = 0
+        for name, value in list(self.names.items()):
+            if not isinstance(name, str) or name.startswith("_") or name in self.hidden:
+                continue
+            if len(found) == MOST_VARIABLES:
+                more += 1
+            else:
+                shown = name.encode("utf-8", "backslashreplace").decode()[:NAME_SHOWN]
+                found[shown] = [type(value).__name__[:NAME_SHOWN], size_of(value)]
+        return found, more
+
+
+def size_of(value: Any) -> str:
+    """A size in words, "" where none is to be had without running somebody's code."""
+    kind = type(value)
+    if kind in (str, bytes, bytearray):
+        return f"{len(value):,} {'characters' if kind is str else 'bytes'}"
+    if kind in (list, tuple, dict, set, frozenset, collections.deque):
+        return f"{len(value):,} items"
+    if kind.__module__.partition(".")[0] in ("numpy", "pandas", "torch", "polars", "scipy", "xarray"):
+        with contextlib.suppress(Exception):
+            return "×".join(str(int(n)) for n in value.shape)[:NAME_SHOWN]
+    return ""
+
+
 def keep_messages_valid(session: Any) -> None:
     r"""A lone surrogate in printed text must not lose the message: it is sent as ``\ud800``."""
     pack = session.pack
@@ -395,6 +455,7 @@ def install(ip: Any, entries: str = "") -> None:
         ip.register_magic_function(shell.cell_script, "cell", magic)
     ip.set_custom_exc((Final,), shell.show_nothing)
     ip.showtraceback = shell.showtraceback
+    ip.events.register("post_execute", Variables(ip).tell)
     warnings.filterwarnings("ignore", message="To exit: use")
     keep_messages_valid(ip.kernel.session)
     wake_for_signals(ip)

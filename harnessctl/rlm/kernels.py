@@ -62,7 +62,12 @@ def kernel_starter(
         from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec
         from harnessctl.layers.l2_execution.messages import KernelSigns
 
-        signs = KernelSigns(kernel_api.FINAL_MIME, kernel_api.FINAL_NAME, kernel_api.SKIPPED_MIME)
+        signs = KernelSigns(
+            kernel_api.FINAL_MIME,
+            kernel_api.FINAL_NAME,
+            kernel_api.SKIPPED_MIME,
+            kernel_api.VARIABLES_MIME,
+        )
         load = _LOAD.format(path=kernel_api.__file__, entries=str(entries))
         return await Kernel.start(KernelSpec(python, cwd, folder, environment, (load, _LIMIT), signs))
 

@@ -67,10 +67,15 @@ def read_log(path: Path) -> LogContent:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(
-            f"no event log at {path}", id="no_log", hint="harnessctl sessions list shows what there is"
-        ) from error
+        raise no_log(path) from error
     return parse_log(data)
+
+
+def no_log(path: Path) -> NotFoundError:
+    """The error for a log that is not there."""
+    return NotFoundError(
+        f"no event log at {path}", id="no_log", hint="harnessctl sessions list shows what there is"
+    )
 
 
 def parse_log(data: bytes) -> LogContent:

@@ -38,6 +38,12 @@ async def run_turn(parts: TurnParts, turn: int) -> None:
     parts.journal.sync()
 
 
+def deliver(parts: TurnParts) -> None:
+    """Hand the messages that wait to the model: they stand in the log, and in its next request."""
+    for letter in parts.inbox.take():
+        parts.journal.record(EventType.MESSAGE, letter.to_json("delivered"))
+
+
 def estimate(
     events: Sequence[Event],
     messages: tuple[Message, ...],
@@ -57,26 +63,15 @@ def estimate(
     return count(messages)
 
 
-def place_of(events: Sequence[Event], consumer: str) -> int:
-    """How many answers ``consumer`` has had, derived from the log.
-
-    A call that failed for good was one; a call that the user or a crash cut off was none.
-    """
-    asked = {e.n for e in events if e.type is EventType.REQUEST and e.data.get("consumer") == consumer}
-    replies = (e.data for e in events if e.type is EventType.REPLY and e.data.get("request") in asked)
-    return sum((data.get("error") or {}).get("kind") != "interrupted" for data in replies)
-
-
 def _record_request(
     parts: TurnParts, turn: int, messages: tuple[Message, ...], keep: int, reservation: Reservation
 ) -> Event:
-    events = parts.journal.events
-    last = next((e for e in reversed(events) if e.type is EventType.REQUEST), None)
+    last = parts.journal.tally.last_request
     prefix = last.n if last is not None and keep else None
     data = {
         "model": str(parts.model.identity),
         "consumer": parts.consumer,
-        "place": place_of(events, parts.consumer),
+        "place": parts.journal.tally.answers(parts.consumer),
         "prefix": prefix,
         "keep": keep if prefix is not None else 0,
         "append": [m.to_json() for m in messages[keep if prefix is not None else 0 :]],

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels
-from harnessctl.rlm.ports import Clock, Watcher
+from harnessctl.rlm.ports import Clock, PinWatch, Watcher
 from harnessctl.rlm.protocol import Protocol
 
 
@@ -31,6 +32,8 @@ class TurnParts:
     watcher: Watcher
     clock: Clock
     protocol: Protocol
+    inbox: Inbox
+    pin: PinWatch
     consumer: str = "root"
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None

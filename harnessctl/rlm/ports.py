@@ -48,6 +48,22 @@ class HarnessState(Protocol):
         ...
 
 
+class PinWatch(Protocol):
+    """The revision a session reads, kept and watched while it runs."""
+
+    def hold(self) -> None:
+        """Keep the pinned commit from garbage collection until :meth:`release`."""
+        ...
+
+    def release(self) -> None:
+        """Let go of it; harmless when nothing is held."""
+        ...
+
+    def revoked(self) -> tuple[str, ...]:
+        """Ids of updates in the pin that were taken back since the session began; asked once a turn."""
+        ...
+
+
 class Clock(Protocol):
     """Time, so that tests can hold it still."""
 

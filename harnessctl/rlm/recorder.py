@@ -17,11 +17,14 @@ from typing import Any
 
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.event import GENESIS, Event, EventType
-from harnessctl.rlm.log import BLOBS_NAME, LOG_NAME, DamagedLogError, LogContent, read_log
+from harnessctl.rlm.log import BLOBS_NAME, LOG_NAME, DamagedLogError, LogContent, no_log, read_log
 from harnessctl.rlm.ports import Clock
 
 #: Set-aside tails are named after the byte where they stood.
 TORN_PREFIX = "torn-"
+#: Space held while the log is open: the end record and ``result.json`` fit when the disk is full.
+SPARE_NAME = ".spare"
+SPARE_BYTES = 64 * 1024
 
 
 class StorageError(HarnessError):
@@ -31,7 +34,7 @@ class StorageError(HarnessError):
         super().__init__(
             f"cannot write {path}: {reason}",
             id="storage",
-            hint="free some space, then: harnessctl sessions show",
+            hint="free some space, then: harnessctl sessions resume",
         )
 
 
@@ -63,9 +66,15 @@ class Recorder:
             raise ConflictError(f"{path} exists already", id="log_exists") from error
         except OSError as error:
             raise StorageError(path, error.strerror or str(error)) from error
-        _lock(fd, path)
-        _sync_folder(folder)
-        return cls(folder, fd, clock, LogContent((), 0))
+        recorder = cls(folder, fd, clock, LogContent((), 0))
+        try:
+            _lock(fd, path)
+            recorder._set_space_aside()
+            _sync_folder(folder)
+        except BaseException:
+            recorder.close()
+            raise
+        return recorder
 
     @classmethod
     def open(cls, folder: Path, clock: Clock) -> Recorder:
@@ -76,15 +85,20 @@ class Recorder:
         :raises ConflictError: another process writes it.
         """
         path = folder / LOG_NAME
-        content = read_log(path)
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise no_log(path) from error
+        except OSError as error:
+            raise StorageError(path, error.strerror or str(error)) from error
         try:
             _lock(fd, path)
-            content = read_log(path)  # again: only now is it known that nobody writes
+            content = read_log(path)
             if content.damage:
                 raise DamagedLogError(path, content.damage)
             recorder = cls(folder, fd, clock, content)
             recorder._repair(content)
+            recorder._set_space_aside()
         except BaseException:
             os.close(fd)
             raise
@@ -137,11 +151,25 @@ class Recorder:
             raise StorageError(folder, error.strerror or str(error)) from error
         return digest.hexdigest()
 
+    def relieve(self) -> None:
+        """Free the space that was set aside, so that a session can say on a full disk how it ended."""
+        (self.folder / SPARE_NAME).unlink(missing_ok=True)
+
     def close(self) -> None:
         """Let go of the log. Closing twice is harmless."""
         if self._fd >= 0:
+            self.relieve()
             os.close(self._fd)
             self._fd = -1
+
+    def _set_space_aside(self) -> None:
+        path = self.folder / SPARE_NAME
+        try:
+            # Not zeros: some file systems keep those without taking space.
+            path.write_bytes(os.urandom(SPARE_BYTES))
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise StorageError(path, error.strerror or str(error)) from error
 
     def _write(self, line: bytes) -> None:
         path = self.folder / LOG_NAME
@@ -198,7 +226,7 @@ def _lock(fd: int, path: Path) -> None:
         raise ConflictError(
             f"{path} is being written by another process",
             id="session_running",
-            hint="wait for that run to end",
+            hint="wait for that run to end, or end it",
         ) from error
 
 

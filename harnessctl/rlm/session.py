@@ -1,11 +1,11 @@
-"""The life of one session: header, task, turns, end. One task group; closing the session cancels it."""
+"""The life of one session: opening, turns, end. One task group; closing the session cancels it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.event import EventType
@@ -13,10 +13,12 @@ from harnessctl.domain.limits import Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending, EndSession
-from harnessctl.rlm.loop import run_turn
+from harnessctl.rlm.inbox import Letter
+from harnessctl.rlm.loop import deliver, run_turn
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import HarnessState, WorkTree
 from harnessctl.rlm.recorder import StorageError
+from harnessctl.rlm.reopen import Addition
 
 #: Ids of errors that have a reason of their own in the result.
 _REASONS = {"storage": "storage", "kernel_start": "kernel_start"}
@@ -39,19 +41,31 @@ class SessionEnd:
 
 
 async def run_session(
-    task: str, header: Mapping[str, Any], parts: TurnParts, worktree: WorkTree, fence: HarnessState
+    opening: Sequence[Addition], parts: TurnParts, worktree: WorkTree, fence: HarnessState
 ) -> SessionEnd:
-    """Run a new session to its end. Expected failures are endings, not exceptions."""
+    """Run a session to its end. Expected failures are endings, not exceptions.
+
+    :param opening: what is written first: header and task, or what picks a stopped session up.
+    """
     try:
-        parts.journal.record(EventType.HEADER, header)
-        parts.journal.record(EventType.TASK, {"text": task})
+        parts.pin.hold()
+        for addition in opening:
+            parts.journal.record(addition.type, addition.data, turn=addition.turn)
         parts.journal.sync()
+        parts.inbox.attach(lambda letter: _queued(parts, letter))
         ending = await _work(parts)
     except HarnessError as error:
         ending = _failed(error)
     finally:
         await parts.kernels.close()
-    return _end(ending, header, parts, worktree, fence)
+        parts.pin.release()
+    return _end(ending, parts, worktree, fence)
+
+
+def _queued(parts: TurnParts, letter: Letter) -> None:
+    """A message has arrived: it is in the log before the model is shown it."""
+    with contextlib.suppress(StorageError):  # the next turn meets the full disk too, and can end the session
+        parts.journal.record(EventType.MESSAGE, letter.to_json("queued"))
 
 
 async def _work(parts: TurnParts) -> Ending:
@@ -72,14 +86,25 @@ async def _work(parts: TurnParts) -> Ending:
 
 async def _turns(parts: TurnParts) -> Ending:
     try:
-        while (ending := decide(parts.journal.events, parts.limits, parts.budget.total)) is None:
-            done = next((e.turn for e in reversed(parts.journal.events) if e.turn), 0)
-            await run_turn(parts, done + 1)
+        while True:
+            deliver(parts)
+            ending = decide(parts.journal.events, parts.limits, parts.budget.total) or _revoked(parts)
+            if ending is not None:
+                return ending
+            await run_turn(parts, parts.journal.tally.last_turn + 1)
     except EndSession as end:
         return end.ending
     except HarnessError as error:
         return _failed(error)
-    return ending
+
+
+def _revoked(parts: TurnParts) -> Ending | None:
+    """The end of a session whose pin holds what was taken back meanwhile."""
+    updates = parts.pin.revoked()
+    if not updates:
+        return None
+    detail = f"taken back while the session ran, and part of what it reads: {', '.join(updates)}"
+    return Ending(RunStatus.INCOMPLETE, "pin_revoked", detail=detail)
 
 
 def _failed(error: HarnessError) -> Ending:
@@ -93,30 +118,37 @@ def _loop_time(parts: TurnParts) -> float | None:
     return asyncio.get_running_loop().time() + parts.deadline - parts.clock.monotonic()
 
 
-def _end(
-    ending: Ending, header: Mapping[str, Any], parts: TurnParts, worktree: WorkTree, fence: HarnessState
-) -> SessionEnd:
+def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessState) -> SessionEnd:
+    if ending.reason == "storage":
+        parts.journal.relieve()
     state = dict(fence.capture())
-    moved = fence.unknown_moves(header["harness_state"], state)
+    moved = fence.unknown_moves(parts.journal.tally.harness_state, state)
     ending = _with_reason(ending, moved)
     end = SessionEnd(ending, parts.budget.total, worktree.tree_hash(), state, moved)
+    try:
+        _record_end(parts, end)
+    except StorageError as error:
+        end = replace(end, ending=_failed(error))
+        parts.journal.relieve()
+        with contextlib.suppress(StorageError):
+            _record_end(parts, end)
+    return end
+
+
+def _record_end(parts: TurnParts, end: SessionEnd) -> None:
     data = {
-        "status": str(ending.status),
-        "reason": ending.reason,
-        "detail": ending.detail,
+        "status": str(end.ending.status),
+        "reason": end.ending.reason,
+        "detail": end.ending.detail,
         "verified": False,
-        "answer": ending.answer,
+        "answer": end.ending.answer,
         "usage": end.usage.to_json(),
-        "harness_state": state,
-        "moved": list(moved),
+        "harness_state": dict(end.harness_state),
+        "moved": list(end.moved),
         "tree": end.tree,
     }
-    try:
-        parts.journal.record(EventType.END, data)
-        parts.journal.sync()
-    except StorageError as error:
-        return replace(end, ending=_failed(error))
-    return end
+    parts.journal.record(EventType.END, data)
+    parts.journal.sync()
 
 
 def _with_reason(ending: Ending, moved: tuple[str, ...]) -> Ending:

@@ -52,6 +52,23 @@ class StillFence:
         return tuple(sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k)))
 
 
+class HeldPin:
+    """A pin that a test takes back by naming updates."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.taken_back: tuple[str, ...] = ()
+
+    def hold(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
+
+    def revoked(self) -> tuple[str, ...]:
+        return self.taken_back
+
+
 class SeenWatcher:
     """Remembers what it was shown."""
 

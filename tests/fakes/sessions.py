@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harnessctl.domain.event import Event
+from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits
 from harnessctl.layers.l1_context.view import View
 from harnessctl.models.port import ModelClient
@@ -16,14 +16,16 @@ from harnessctl.models.script import read_script
 from harnessctl.models.scripted import ScriptedClient
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels, RunningKernel
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.reopen import Addition
 from harnessctl.rlm.session import SessionEnd, run_session
 from tests.fakes.kernels import FakeKernel
-from tests.fakes.runtime import PlainTree, SeenWatcher, StillFence
+from tests.fakes.runtime import HeldPin, PlainTree, SeenWatcher, StillFence
 
 
 def scripted(folder: Path, *lines: dict[str, Any], tools: bool = True) -> ScriptedClient:
@@ -48,6 +50,8 @@ class Stage:
         self.watcher = SeenWatcher()
         self.interrupts = Interrupts()
         self.fence = StillFence()
+        self.inbox = Inbox()
+        self.pin = HeldPin()
         self.root = self.folder / "work"
         self.root.mkdir(exist_ok=True)
         self.tree = PlainTree(self.root)
@@ -62,7 +66,7 @@ class Stage:
         clock = SystemClock()
         wall = self.limits.wall_s
         return TurnParts(
-            journal=Journal(self.recorder, View("SYSTEM", protocol), self.watcher),
+            journal=Journal(self.recorder, View("SYSTEM", protocol), self.watcher),  # type: ignore[arg-type]
             model=self.model,
             kernels=Kernels(self.start or self._kernel),
             budget=Budget(self.limits),
@@ -71,13 +75,16 @@ class Stage:
             watcher=self.watcher,
             clock=clock,
             protocol=protocol,  # type: ignore[arg-type]
+            inbox=self.inbox,
+            pin=self.pin,
             deadline=None if wall is None else clock.monotonic() + wall,
         )
 
     async def run(self, task: str = "do it") -> SessionEnd:
         header = {"session": "S", "harness_state": dict(self.fence.capture()), "tree": self.tree.tree_hash()}
+        opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": task}))
         try:
-            return await run_session(task, header, self.parts(), self.tree, self.fence)
+            return await run_session(opening, self.parts(), self.tree, self.fence)
         finally:
             self.recorder.close()
 

@@ -11,13 +11,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from harnessctl.domain.canonical import canonical_json
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.message import Message, ToolCall
 
 OPEN_CALL = "[interrupted, effects unknown: the session stopped before this call's result was recorded]"
+#: The same for a call of which the log holds no cell: its code was about to run at most.
+UNBEGUN_CALL = (
+    "[interrupted, effects unknown: the session stopped, as far as is known before this call began]"
+)
 EMPTY_REPLY = (
     "Your reply was empty. Go on with the task: run code, or write the final answer as plain text without "
     "code."
@@ -42,14 +46,17 @@ class View:
     """The messages so far. Feed it every event in order, then ask :meth:`ready`.
 
     :ivar messages: the conversation, system message first.
+    :ivar protocol: how the model asks for code to run.
     """
 
-    def __init__(self, system: str, protocol: str) -> None:
+    def __init__(self, system: str, protocol: Literal["tool", "fence"]) -> None:
         self.messages: list[Message] = [Message("system", system)]
+        self.protocol = protocol
         self._fenced = protocol == "fence"
         self._open: dict[str, None] = {}
         self._notes: list[str] = []
         self._unchanged = 0
+        self._asked = ""
         self._digest = _Digest()
 
     def add(self, event: Event) -> None:
@@ -62,10 +69,15 @@ class View:
             case EventType.REQUEST:
                 self.ready()
                 self._unchanged = len(self.messages)
+                self._asked = str(data.get("digest"))
             case EventType.REPLY:
                 self._reply(data)
             case EventType.RESULT:
                 self._result(data)
+            case EventType.REPAIR if data.get("what") == "open_call":
+                self._result(data)
+            case EventType.MESSAGE if data.get("state") == "queued":
+                pass
             case EventType.REPAIR | EventType.MESSAGE | EventType.GATE:
                 if data.get("text"):
                     self._note(str(data["text"]))
@@ -76,6 +88,15 @@ class View:
         """The messages of a request made now, and how many at the start are as in the last request."""
         self._close_calls()
         return tuple(self.messages), self._unchanged
+
+    def check_last_request(self) -> None:
+        """Give up sharing messages with the last request where they are not those it was made of.
+
+        For a log that is picked up: another protocol or version may have put the same events into other
+        words. The next request then holds all of its messages.
+        """
+        if self._unchanged and _Digest().of(self.messages[: self._unchanged]) != self._asked:
+            self._unchanged = 0
 
     def digest(self) -> str:
         """``sha256:`` digest of the canonical JSON of all messages."""
@@ -165,7 +186,7 @@ class _Digest:
         return f"sha256:{whole.hexdigest()}"
 
 
-def view_of(events: Iterable[Event], system: str, protocol: str) -> View:
+def view_of(events: Iterable[Event], system: str, protocol: Literal["tool", "fence"]) -> View:
     """The view after ``events``."""
     view = View(system, protocol)
     for event in events:

@@ -169,6 +169,7 @@ class Kernel:
             signal=self.death.signal_name if self.death else None,
             exit_code=self.death.exit_code if self.death else None,
             kernel_lost=not self.alive,
+            variables=cell.variables,
         )
 
     @property

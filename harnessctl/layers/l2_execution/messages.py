@@ -25,11 +25,13 @@ class KernelSigns:
     :ivar final: type of the message with a final answer, ``{"text": …}``.
     :ivar error: class name of the exception that ends a cell after it.
     :ivar skipped: type of the message about output that was not sent, ``{"stream": …, "bytes": …}``.
+    :ivar variables: type of the message about variables that a cell changed.
     """
 
     final: str = ""
     error: str = ""
     skipped: str = ""
+    variables: str = ""
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Cell:
 
     :ivar message: id of the request that runs it.
     :ivar final: text given to ``final()``.
+    :ivar variables: what it changed among the kernel's variables, None for nothing.
     :ivar idle: set when the kernel says that it has sent everything.
     """
 
@@ -46,6 +49,7 @@ class Cell:
     on_output: OnOutput | None = None
     message: str = ""
     final: str | None = None
+    variables: Mapping[str, Any] | None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, message: Mapping[str, Any]) -> None:
@@ -76,6 +80,9 @@ class Cell:
         if self.signs.skipped in data:
             said = data[self.signs.skipped]
             self.streams.skip(str(said["stream"]), int(said["bytes"]))
+            return
+        if self.signs.variables in data:
+            self.variables = data[self.signs.variables]
             return
         parts = [str(data["text/plain"])] if "text/plain" in data else []
         parts += [

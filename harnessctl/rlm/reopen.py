@@ -1,0 +1,98 @@
+"""What is written first when a session is picked up: answers to what its log leaves open.
+
+Pure: events in, records out. Nothing is run again. Since the answers stand in the log, every later
+opening tells the model the same history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Usage
+from harnessctl.layers.l1_context.variables import Variables
+from harnessctl.layers.l1_context.view import OPEN_CALL, UNBEGUN_CALL
+
+PICKED_UP = "[The session stopped and was picked up again, in a new kernel; nothing was run a second time."
+FILES_STAY = "Files on disk are as they were left.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A record to be written; :class:`~harnessctl.rlm.journal.Journal` numbers and chains it."""
+
+    type: EventType
+    data: Mapping[str, Any]
+    turn: int = 0
+
+
+def additions(events: Sequence[Event], variables: Variables, facts: Mapping[str, Any]) -> list[Addition]:
+    """The records that make a stopped session's log ready to go on.
+
+    :param variables: what the lost kernel held.
+    :param facts: what the ``resume`` record states beside its text: model, limits, harness state, …
+    """
+    return [*_open_request(events), *_open_calls(events), _resume(events, variables, facts)]
+
+
+def last_end(events: Sequence[Event]) -> Event | None:
+    """The end of the session, None when it was cut off, or picked up and not ended since."""
+    for event in reversed(events):
+        if event.type is EventType.END:
+            return event
+        if event.type is EventType.REQUEST or event.data.get("what") == "resume":
+            return None
+    return None
+
+
+def _open_request(events: Sequence[Event]) -> list[Addition]:
+    """A request whose reply never came: its tokens were perhaps used, so the estimate is booked."""
+    last = next((e for e in reversed(events) if e.type in (EventType.REQUEST, EventType.REPLY)), None)
+    if last is None or last.type is EventType.REPLY:
+        return []
+    spent = Usage(prompt=int(last.data.get("estimate") or 0), calls=1, estimated=True)
+    error = {"kind": "stopped", "status": None, "message": "the session stopped while the model answered"}
+    data = {"request": last.n, "error": error, "usage": spent.to_json(), "attempts": []}
+    return [Addition(EventType.REPLY, data, last.turn)]
+
+
+def _open_calls(events: Sequence[Event]) -> list[Addition]:
+    reply = next((e for e in reversed(events) if e.type is EventType.REPLY), None)
+    if reply is None or "error" in reply.data:
+        return []
+    after = events[reply.n + 1 :]
+    answered = {e.data.get("call") for e in after if e.type is EventType.RESULT or _is_answer(e)}
+    begun = {e.data.get("call"): e.data.get("cell") for e in after if e.type is EventType.CELL}
+    found = []
+    for call in reply.data.get("calls") or ():
+        key = call.get("id")
+        if key not in answered and "problem" not in call:
+            text = OPEN_CALL if key in begun else UNBEGUN_CALL
+            data = {
+                "what": "open_call",
+                "text": text,
+                "call": key,
+                "cell": begun.get(key),
+                "reply": reply.n,
+            }
+            found.append(Addition(EventType.REPAIR, data, reply.turn))
+    return found
+
+
+def _is_answer(event: Event) -> bool:
+    return event.type is EventType.REPAIR and event.data.get("what") == "open_call"
+
+
+def _resume(events: Sequence[Event], variables: Variables, facts: Mapping[str, Any]) -> Addition:
+    """Says what was lost; nothing when no cell ran since the model was told before."""
+    text = ""
+    for event in reversed(events):
+        if event.type is EventType.CELL:
+            text = " ".join(part for part in (PICKED_UP, variables.loss(), FILES_STAY) if part)
+            break
+        if event.data.get("what") == "resume":
+            break
+    data = {"what": "resume", "text": text, "lost": variables.to_json(), **facts}
+    return Addition(EventType.REPAIR, data)
