@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from harnessctl.config import KERNEL_MARK
@@ -30,28 +30,38 @@ def holds_secret(name: str, value: str) -> bool:
     return _SECRET.search(name) is not None or _URL_SECRET.match(value) is not None
 
 
+def without_keys(
+    variables: Mapping[str, str], *, keys: Iterable[str] = (), secret: Callable[[str], bool] = lambda _: False
+) -> dict[str, str]:
+    """``variables`` without what is a credential by its name or its value, and without ``keys``."""
+    named = set(keys)
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in named and not holds_secret(name, value) and not secret(value)
+    }
+
+
 def kernel_environment(
     variables: Mapping[str, str],
     session: str,
     *,
     keys: Iterable[str] = (),
+    secret: Callable[[str], bool] = lambda _: False,
     ipython_folder: Path | None = None,
     python: Path | None = None,
 ) -> dict[str, str]:
     """The environment of a session's kernel.
 
     :param keys: further names to leave out: those the model client reads its key from.
+    :param secret: whether a value looks like a credential, whatever the variable is called.
     :param ipython_folder: an IPython profile of its own, so that the user's start-up files do not run.
     :param python: the interpreter of a virtual environment, whose programs then come first on ``PATH``.
     """
-    named = set(keys)
     env = {
         name: value
-        for name, value in variables.items()
-        if name not in named
-        and name not in _DROPPED_NAMES
-        and not _DROPPED.match(name)
-        and not holds_secret(name, value)
+        for name, value in without_keys(variables, keys=keys, secret=secret).items()
+        if name not in _DROPPED_NAMES and not _DROPPED.match(name)
     }
     env |= {
         KERNEL_MARK: session,

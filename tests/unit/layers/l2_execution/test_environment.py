@@ -89,3 +89,9 @@ def test_a_virtual_environment_comes_first_on_the_path(tmp_path: Path) -> None:
     env = kernel_environment({"PATH": "/usr/bin"}, "S", python=tmp_path / "bin" / "python")
     assert env["PATH"] == f"{tmp_path / 'bin'}:/usr/bin"
     assert env["VIRTUAL_ENV"] == str(tmp_path)
+
+
+def test_a_value_that_looks_like_a_key_is_left_out_whatever_its_name() -> None:
+    env = kernel_environment({"MINE": "sk-planted", "OTHER": "x"}, "S", secret=lambda v: v.startswith("sk-"))
+    assert "MINE" not in env
+    assert env["OTHER"] == "x"
