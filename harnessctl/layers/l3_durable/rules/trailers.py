@@ -15,7 +15,6 @@ from harnessctl.layers.l3_durable.rules import commit_rules as rules
 from harnessctl.layers.l3_durable.rules.registry import Rule, tidy
 
 _TRAILER = re.compile(r"(Harness-[A-Za-z-]+)\s*:\s*(.*)\Z", re.IGNORECASE)
-_SCISSORS = re.compile(r"^# -{10,} >8 -{10,}$", re.MULTILINE)
 ACCEPTED_BY = "harness-accepted-by"
 
 
@@ -30,10 +29,14 @@ def trailers(message: str) -> tuple[tuple[int, str, str], ...]:
 
 
 def strip_comments(message: str, comment: str = "#") -> str:
-    """A message file as git will read it: cut at the scissors, comment lines out."""
-    cut = _SCISSORS.search(message)
+    """A message file as git will read it: cut at the scissors, comment lines out.
+
+    :param comment: ``core.commentChar``; "auto" is read as ``#``, which git takes unless a line begins so.
+    """
+    sign = "#" if comment == "auto" else comment
+    cut = re.search(rf"^{re.escape(sign)} -{{10,}} >8 -{{10,}}$", message, re.MULTILINE)
     kept = message[: cut.start()] if cut else message
-    return "\n".join(line for line in kept.split("\n") if not line.startswith(comment))
+    return "\n".join(line for line in kept.split("\n") if not line.startswith(sign))
 
 
 def check_message(message: str, records: Iterable[Record], agents: Iterable[str]) -> tuple[Finding, ...]:

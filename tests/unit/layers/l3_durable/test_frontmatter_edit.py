@@ -90,3 +90,50 @@ def test_any_text_can_be_set(text: str, value: str, key: str) -> None:
     after = parse(set_key(text.encode(), key, value), "x.md")
     assert after.meta == {**before.meta, key: value}
     assert after.body == before.body
+
+
+#: Ways in which people write the value of one key, comments and blank lines included.
+FORMS = [
+    "{key}: plain text\n",
+    "{key}:   'single ''quoted'' text'   # a comment\n",
+    '{key}: "double \\"quoted\\" \\u00e9"\n',
+    "{key}: >-\n  folded\n  over lines\n",
+    "{key}: |+\n  kept\n\n\n",
+    "{key}:\n  - 1.0\n  - {{a: b}}   # inside\n",
+    "{key}: [a, 'b', \"c\"]\n",
+    "{key}:\n    nested: yes\n    deeper:\n      - x\n",
+    "# above {key}\n{key}:\n",
+    "\n{key}: two\n  lines\n",
+    '"{key}": quoted key\n',
+    "{key} : a blank before the colon\n",
+]
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> tuple[list[str], str]:
+    """Source of each key in turn, and the line end the file uses."""
+    count = draw(st.integers(1, 6))
+    pieces = [draw(st.sampled_from(FORMS)).format(key=f"key{n}") for n in range(count)]
+    return pieces, draw(st.sampled_from(["\n", "\r\n"]))
+
+
+@given(documents(), st.data(), TEXT, st.booleans())
+def test_every_byte_outside_the_edited_key_stays(
+    document: tuple[list[str], str], data: st.DataObject, value: str, bom: bool
+) -> None:
+    """Sources with unknown keys, comments, odd quoting, CRLF and byte order marks."""
+    pieces, newline = document
+    chosen = data.draw(st.integers(0, len(pieces)))
+    body = data.draw(TEXT)
+    text = ("---\n" + "".join(pieces) + "---\n").replace("\n", newline) + body
+    source = (b"\xef\xbb\xbf" if bom else b"") + text.encode()
+    before = parse(source, "x.md")
+    edited = set_key(source, f"key{chosen}", value)
+    after = parse(edited, "x.md")
+    assert after.meta == {**before.meta, f"key{chosen}": value}
+    assert parse(emit(after.meta, after.body), "x.md").meta == after.meta
+    head = "".join(pieces[:chosen]).replace("\n", newline).encode()
+    tail = ("".join(pieces[chosen + 1 :]) + "---\n").replace("\n", newline).encode() + body.encode()
+    opening = (b"\xef\xbb\xbf" if bom else b"") + f"---{newline}".encode()
+    assert edited.startswith(opening + head)
+    assert edited.endswith(tail)
