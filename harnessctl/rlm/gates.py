@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.config import GateSpec
-from harnessctl.domain.event import EventType
+from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.gate import gate_line
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.layers.l1_context.result_text import shorten
@@ -44,11 +44,13 @@ class GatePlan:
     """Which gates a run has and how they are started.
 
     :ivar allowed: globs of gate inputs that the run may change.
+    :ivar extra_inputs: globs that every gate judges by, beside its own.
     :ivar environment: of the commands, without keys.
     """
 
     specs: tuple[GateSpec, ...]
     allowed: tuple[str, ...] = ()
+    extra_inputs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     wrap: Wrap = tuple
 
@@ -90,6 +92,15 @@ class Gates:
                 return replace(answer, gated_tree=before)
         return unsettled(answer, self._moving(first, before))
 
+    def still_holds(self, ending: Ending, tree: str) -> Ending:
+        """``ending`` at the very end: nothing may have been written since the gates passed."""
+        if not ending.gated_tree:
+            return ending
+        if tree != ending.gated_tree:
+            return unsettled(ending, self._moving(ending.gated_tree, tree))
+        edited = sorted({path for paths in self.changed_inputs().values() for path in paths})
+        return unsettled(ending, edited) if edited else ending
+
     def changed_inputs(self) -> dict[str, tuple[str, ...]]:
         """Gate -> inputs that are not as they were at the start and may not differ."""
         allowed, found = set[str](), dict[str, tuple[str, ...]]()
@@ -104,7 +115,8 @@ class Gates:
 
     def _capture(self) -> dict[str, dict[str, str]]:
         root = self._tree.root
-        return {s.name: capture(root, inputs_of(s), folders=bool(s.inputs)) for s in self.plan.specs}
+        extra = capture(root, self.plan.extra_inputs, folders=True)
+        return {s.name: capture(root, inputs_of(s), folders=bool(s.inputs)) | extra for s in self.plan.specs}
 
     async def _run(
         self, spec: GateSpec, journal: Journal, watcher: Watcher, turn: int, before: str
@@ -182,3 +194,14 @@ def _text(spec: GateSpec, run: CommandRun, *, mend: bool) -> str:
     if mend:
         parts.append(MENDING)
     return "\n".join(parts)
+
+
+def last_runs(events: Sequence[Event]) -> tuple[Mapping[str, Any], ...]:
+    """Each gate's last run, as ``result.json`` holds it: the event's data and how often it ran."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event.type is EventType.GATE:
+            name = str(event.data["name"])
+            runs = found.pop(name, {"runs": 0})["runs"] + 1
+            found[name] = {**event.data, "runs": runs}
+    return tuple({key: value for key, value in gate.items() if key != "left"} for gate in found.values())

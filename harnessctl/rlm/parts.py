@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.gates import Gates
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
@@ -20,6 +21,7 @@ class TurnParts:
     """What a turn works with.
 
     :ivar deadline: moment of :class:`Clock` at which the session must end, None without one.
+    :ivar gates: what an answer must pass, None when there is nothing.
     :ivar consumer: who asks the model: ``root`` or a child's name.
     """
 
@@ -38,3 +40,4 @@ class TurnParts:
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None
     deadline: float | None = None
+    gates: Gates | None = None

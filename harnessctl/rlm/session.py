@@ -39,6 +39,11 @@ class SessionEnd:
     harness_state: Mapping[str, str]
     moved: tuple[str, ...] = ()
 
+    @property
+    def verified(self) -> bool:
+        """Every gate passed on the files as they are now, and harness state did not move."""
+        return bool(self.ending.gated_tree) and not self.moved
+
 
 async def run_session(
     opening: Sequence[Addition], parts: TurnParts, worktree: WorkTree, fence: HarnessState
@@ -89,13 +94,24 @@ async def _turns(parts: TurnParts) -> Ending:
         while True:
             deliver(parts)
             ending = decide(parts.journal.events, parts.limits, parts.budget.total) or _revoked(parts)
-            if ending is not None:
-                return ending
-            await run_turn(parts, parts.journal.tally.last_turn + 1)
+            if ending is None:
+                await run_turn(parts, parts.journal.tally.last_turn + 1)
+            elif (judged := await _judged(parts, ending)) is not None:
+                return judged
     except EndSession as end:
         return end.ending
     except HarnessError as error:
         return _failed(error)
+
+
+async def _judged(parts: TurnParts, ending: Ending) -> Ending | None:
+    """``ending`` after the gates; None when one did not pass, and the log says what comes of that."""
+    if parts.gates is None or ending.status is not RunStatus.SUCCESS:
+        return ending
+    # Nothing that a cell started may write while a gate looks.
+    await parts.kernels.close()
+    parts.journal.tally.variables.forget()
+    return await parts.gates.check(parts.journal, parts.watcher, parts.journal.tally.last_turn, ending)
 
 
 def _revoked(parts: TurnParts) -> Ending | None:
@@ -108,7 +124,7 @@ def _revoked(parts: TurnParts) -> Ending | None:
 
 
 def _failed(error: HarnessError) -> Ending:
-    return Ending(RunStatus.FAILED, _REASONS.get(error.id, error.id), detail=error.message)
+    return Ending(RunStatus.FAILED, _REASONS.get(error.id, "error"), detail=error.message)
 
 
 def _loop_time(parts: TurnParts) -> float | None:
@@ -123,8 +139,10 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
         parts.journal.relieve()
     state = dict(fence.capture())
     moved = fence.unknown_moves(parts.journal.tally.harness_state, state)
-    ending = _with_reason(ending, moved)
-    end = SessionEnd(ending, parts.budget.total, worktree.tree_hash(), state, moved)
+    tree = worktree.tree_hash()
+    if parts.gates is not None:
+        ending = parts.gates.still_holds(ending, tree)
+    end = SessionEnd(_with_reason(ending, moved), parts.budget.total, tree, state, moved)
     try:
         _record_end(parts, end)
     except StorageError as error:
@@ -140,7 +158,7 @@ def _record_end(parts: TurnParts, end: SessionEnd) -> None:
         "status": str(end.ending.status),
         "reason": end.ending.reason,
         "detail": end.ending.detail,
-        "verified": False,
+        "verified": end.verified,
         "answer": end.ending.answer,
         "usage": end.usage.to_json(),
         "harness_state": dict(end.harness_state),
@@ -156,6 +174,6 @@ def _with_reason(ending: Ending, moved: tuple[str, ...]) -> Ending:
     if moved:
         detail = f"moved during the run, by nobody that is known: {', '.join(moved)}"
         return replace(ending, reason="ref_moved", detail=detail)
-    if ending.status is RunStatus.SUCCESS and not ending.reason:
+    if ending.status is RunStatus.SUCCESS and not ending.gated_tree:
         return replace(ending, reason="no_gates")
     return ending

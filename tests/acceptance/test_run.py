@@ -120,7 +120,7 @@ def test_kill_9_leaves_no_kernel_and_a_log_that_says_so(
     ("lines", "options", "code", "status", "reason"),
     [
         ([{"content": "Done."}], [], 0, "success", "no_gates"),
-        ([{"content": ""}] * 3, [], 1, "failed", "empty_reply"),
+        ([{"content": ""}] * 3, [], 1, "incomplete", "empty_reply"),
         ([{"error": {"status": 400, "body": "no"}}], [], 1, "failed", "provider_error"),
         ([{"content": "go", "code": "1"}] * 3, ["--max-turns", "2"], 5, "budget_exhausted", "turns"),
         ([{"content": "go"}], ["--max-tokens", "100"], 5, "budget_exhausted", "tokens"),

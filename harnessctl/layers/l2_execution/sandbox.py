@@ -75,12 +75,15 @@ class Sandbox:
     shown: tuple[Path, ...] = ()
     network: bool = True
 
-    def wrap(self, command: Sequence[str], writable: Sequence[Path] = ()) -> list[str]:
+    def wrap(
+        self, command: Sequence[str], writable: Sequence[Path] = (), readable: Sequence[Path] = ()
+    ) -> list[str]:
         """``command`` in the sandbox.
 
         :param writable: further folders that it may write.
+        :param readable: further files and folders that it may read.
         """
-        return [*_UNMOVED, PROGRAM, *self._options(writable), "--", *command]
+        return [*_UNMOVED, PROGRAM, *self._options(writable, readable), "--", *command]
 
     def check(self) -> None:
         """Make sure that it can be made here.
@@ -103,7 +106,7 @@ class Sandbox:
                 hint="a container may forbid new namespaces; allow them, or run without --sandbox",
             )
 
-    def _options(self, writable: Sequence[Path]) -> Iterator[str]:
+    def _options(self, writable: Sequence[Path], readable: Sequence[Path]) -> Iterator[str]:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
         for name in EMPTIED:
             if Path(name).is_dir() and not Path(name).is_symlink():
@@ -111,20 +114,16 @@ class Sandbox:
         resolver = Path("/etc/resolv.conf").resolve()
         if self.network and resolver.is_relative_to("/run") and resolver.exists():
             yield from ("--ro-bind", str(resolver), str(resolver))
+        yield from ("--bind", str(self.root), str(self.root))
+        for path in (*self.git_dirs, self.root / ".git"):
+            yield from ("--ro-bind-try", str(path), str(path))
         for path in self.hidden:
             if path.is_dir():
                 yield from ("--tmpfs", str(path))
         for name in PRIVATE:
             yield from _blank(self.home / name)
-        for path in self.shown:
+        for path in (*filter(self._covered, self.shown), *readable):
             yield from ("--ro-bind-try", str(path), str(path))
-        yield from ("--bind", str(self.root), str(self.root))
-        for path in (*self.git_dirs, self.root / ".git"):
-            yield from ("--ro-bind-try", str(path), str(path))
-        for path in self.hidden:
-            # Again: the work tree may hold them, when home itself is one.
-            if path.is_dir() and path.is_relative_to(self.root):
-                yield from ("--tmpfs", str(path))
         for path in writable:
             yield from ("--bind", str(path), str(path))
         yield from ("--chdir", str(self.root), "--cap-drop", "ALL", "--die-with-parent")
@@ -135,6 +134,11 @@ class Sandbox:
         yield from ("--unsetenv", "JPY_PARENT_PID", "--setenv", "TMPDIR", "/tmp")  # noqa: S108
         yield from ("--unsetenv", "XDG_RUNTIME_DIR", "--unsetenv", "SSH_AUTH_SOCK")
         yield from ("--unsetenv", "DBUS_SESSION_BUS_ADDRESS", "--setenv", "GIT_OPTIONAL_LOCKS", "0")
+
+    def _covered(self, path: Path) -> bool:
+        """Whether a folder outside the work tree would not be seen."""
+        covers = (*map(Path, EMPTIED), *self.hidden)
+        return any(map(path.is_relative_to, covers)) and not path.is_relative_to(self.root)
 
 
 def _blank(path: Path) -> Iterator[str]:

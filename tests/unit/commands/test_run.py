@@ -167,7 +167,7 @@ async def test_a_cost_limit_with_an_unknown_price_is_refused_before_any_call(her
 @pytest.mark.parametrize(
     ("lines", "more", "status", "reason", "code"),
     [
-        ([{"content": ""}] * 3, {}, "failed", "empty_reply", ExitCode.FAILED),
+        ([{"content": ""}] * 3, {}, "incomplete", "empty_reply", ExitCode.FAILED),
         ([], {}, "failed", "provider_error", ExitCode.FAILED),
         (
             [{"content": "A."}],

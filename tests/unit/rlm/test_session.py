@@ -157,11 +157,11 @@ async def test_a_malformed_call_is_answered_and_not_run(tmp_path: Path) -> None:
     assert answer["content"].startswith("Not run: the arguments must be a JSON object")
 
 
-async def test_three_empty_replies_end_as_failed(tmp_path: Path) -> None:
+async def test_three_empty_replies_end_as_incomplete(tmp_path: Path) -> None:
     """loop-03."""
     model = Answers(says(None), says(""), says(" "), says("never"))
     end = await Stage(tmp_path, model).run()
-    assert (end.ending.status, end.ending.reason, end.ending.answer) == ("failed", "empty_reply", None)
+    assert (end.ending.status, end.ending.reason, end.ending.answer) == ("incomplete", "empty_reply", None)
     assert len(model.requests) == 3
     assert "Your reply was empty" in model.requests[1].messages[-1].content
 

@@ -1,0 +1,118 @@
+"""What a run is kept within: its gates, its sandbox, what its kernel is not told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import harnessctl
+from harnessctl.config import GateSpec
+from harnessctl.layers.l2_execution.environment import kernel_environment
+from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.layers.l2_execution.sandbox import Sandbox
+from harnessctl.rlm.gates import GatePlan, Gates
+from harnessctl.rlm.ports import WorkTree
+
+#: Characters of a command that name its gate.
+NAME = 60
+
+
+@dataclass(frozen=True)
+class Safety:
+    """What the user and the pin ask for.
+
+    :ivar gates: of the pin, then of the command line.
+    :ivar allowed_inputs: globs of gate inputs that the run may change.
+    :ivar extra_inputs: globs that every gate judges by, beside its own.
+    :ivar sandbox: None runs kernel and gates with all of the user's rights.
+    :ivar secret: whether a variable's value looks like a credential.
+    """
+
+    gates: tuple[GateSpec, ...] = ()
+    allowed_inputs: tuple[str, ...] = ()
+    extra_inputs: tuple[str, ...] = ()
+    sandbox: Sandbox | None = None
+    secret: Callable[[str], bool] = lambda _: False
+
+    def to_json(self, gates: Gates | None) -> dict[str, Any]:
+        """As it stands in the header: a session that is picked up again is kept within the same."""
+        plan = {
+            "specs": [asdict(spec) for spec in self.gates],
+            "allowed": list(self.allowed_inputs),
+            "extra": list(self.extra_inputs),
+            "inputs": dict(gates.inputs) if gates else {},
+        }
+        return {"gates": plan, "sandbox": sandbox_json(self.sandbox)}
+
+
+def sandbox_json(sandbox: Sandbox | None) -> dict[str, bool] | None:
+    """What a reader needs to know of a sandbox; None without one."""
+    return None if sandbox is None else {"network": sandbox.network}
+
+
+def gate_specs(pinned: Sequence[GateSpec], commands: Sequence[str]) -> tuple[GateSpec, ...]:
+    """The pin's gates and those of the command line, whose names are their commands; no name twice."""
+    found = list(pinned)
+    for command in commands:
+        name = " ".join(command.split())[:NAME]
+        count = sum(spec.name == name or spec.name.startswith(f"{name} #") for spec in found)
+        found.append(GateSpec(f"{name} #{count + 1}" if count else name, command))
+    return tuple(found)
+
+
+def environment_of(
+    variables: Mapping[str, str],
+    safety: Safety,
+    *,
+    session: str,
+    keys: Sequence[str],
+    python: PythonChoice,
+    folder: Path | None = None,
+) -> dict[str, str]:
+    """The environment of a session's kernel, and without ``folder`` of its gates: they run its code too."""
+    return kernel_environment(
+        variables,
+        session,
+        keys=keys,
+        secret=safety.secret,
+        ipython_folder=folder / "ipython" if folder else None,
+        python=Path(python.path) if python.virtual else None,
+    )
+
+
+def gates_of(
+    safety: Safety, environment: Mapping[str, str], worktree: WorkTree, header: Mapping[str, Any] | None
+) -> Gates | None:
+    """The session's gates, None without any.
+
+    :param header: of a session that is picked up again: what its gates were at the start stands there.
+    """
+    specs, allowed, extra, inputs = safety.gates, safety.allowed_inputs, safety.extra_inputs, None
+    if header is not None:
+        kept = header.get("gates") or {"specs": ()}
+        specs = tuple(GateSpec(**{**s, "inputs": tuple(s["inputs"])}) for s in kept["specs"])
+        allowed, extra = tuple(kept.get("allowed", ())), tuple(kept.get("extra", ()))
+        inputs = kept.get("inputs")
+    if not specs:
+        return None
+    wrap = safety.sandbox.wrap if safety.sandbox else tuple
+    return Gates(GatePlan(specs, allowed, extra, environment, wrap), worktree, inputs)
+
+
+def sandbox_of(
+    root: Path,
+    home: Path,
+    python: PythonChoice,
+    *,
+    git_dirs: Sequence[Path],
+    hidden: Sequence[Path],
+    network: bool,
+) -> Sandbox:
+    """The sandbox of a run in ``root``; the interpreter and the kernel's module stay readable in it."""
+    own = Path(python.path)
+    package = Path(harnessctl.__path__[0])
+    shown = (own.parent.parent, own.resolve().parent.parent, Path(sys.prefix), Path(sys.base_prefix), package)
+    return Sandbox(root, home, tuple(git_dirs), tuple(hidden), tuple(dict.fromkeys(shown)), network=network)
