@@ -5,6 +5,8 @@ result is at times one group of a match (``ghp`` for a whole token), which would
 plain sight, and its plugins can call out to the network to verify. Importing one costs 180 ms
 (it pulls in ``requests``), so a kind is loaded only where the text may hold one.
 
+Expressions stand as text and are compiled when first needed: thirty at import would cost 15 ms.
+
 Left out on purpose: Artifactory's (``AP`` and nine letters are many an ordinary word), the keyword
 and the entropy plugins (ordinary words and git hashes are hits). In their place :data:`ASSIGNED`
 takes a long mixed value only next to a name that says it is a secret.
@@ -42,26 +44,24 @@ class SecretKind:
 
     name: str
     needles: tuple[str, ...]
-    hint: re.Pattern[str] | None = None
+    hint: str = ""
     plugin: str = ""
-    own: re.Pattern[str] | None = None
+    own: str = ""
     accept: Callable[[re.Match[str]], bool] = _any
-    tail: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]*")
+    tail: str = r"[A-Za-z0-9_-]*"
     group: int | str = 0
     any_case: bool = False
 
     def may_be_in(self, text: str, folded: str) -> bool:
         """Whether it is worth loading the expressions for ``text``; ``folded`` is its lower case."""
         where = folded if self.any_case else text
-        return any(needle in where for needle in self.needles) and (
-            self.hint is None or self.hint.search(text) is not None
-        )
+        return any(needle in where for needle in self.needles) and re.search(self.hint, text) is not None
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
         """The expressions to search with; imports the plugin on first use."""
-        if self.own is not None:
-            return (self.own,)
+        if self.own:
+            return (re.compile(self.own),)
         module, _, name = self.plugin.partition(":")
         plugin = getattr(import_module(f"detect_secrets.plugins.{module}"), name)()
         found: Iterable[re.Pattern[str]] = plugin.denylist
@@ -112,47 +112,44 @@ def _mixed(match: re.Match[str]) -> bool:
     return mixed or re.fullmatch("(?=.*[0-9])(?=.*[a-z])[0-9a-z]{32,}", value.lower()) is not None
 
 
-def _p(text: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(text, flags)
-
-
 #: A whole block; or, where its end was cut off, the lines that can only be key material.
-_PEM = _p(
+_PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----)[\s\S]){0,32768}-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r"|(?:(?:\s|\\n|\\r|[\"',+>|]){0,12}(?:[A-Za-z-]{4,20}: [^\n]{0,200}|[A-Za-z0-9+/=]{16,}))*)"
 )
 
 #: A long mixed value beside a name that calls it a secret: ``API_TOKEN=…``, ``"password": "…"``.
-ASSIGNED = _p(
-    r"(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?"
-    r"[\"']?\s{0,4}(?:=|:|=>|:=)\s{0,4}[\"']?(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?![A-Za-z0-9+/_.(-])",
-    re.IGNORECASE,
+ASSIGNED = (
+    r"(?i)(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?"
+    r"[\"']?\s{0,4}(?:=|:|=>|:=)\s{0,4}[\"']?(?P<value>[A-Za-z0-9+/_-]{20,}={0,2})(?![A-Za-z0-9+/_.(-])"
 )
 
-_HEADER = _p(
-    r"authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}(?P<value>[A-Za-z0-9+/_.=-]{16,})",
-    re.IGNORECASE,
+_HEADER = (
+    r"(?i)authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}"
+    r"(?P<value>[A-Za-z0-9+/_.=-]{16,})"
 )
-_GOOGLE = _p(r"AIza[0-9A-Za-z_-]{35}|GOCSPX-[0-9A-Za-z_-]{24,}|ya29\.[0-9A-Za-z_-]{30,}")
+_GOOGLE = r"AIza[0-9A-Za-z_-]{35}|GOCSPX-[0-9A-Za-z_-]{24,}|ya29\.[0-9A-Za-z_-]{30,}"
 #: DigitalOcean, Docker Hub, Databricks, xAI, Groq.
-_OTHERS = _p(
-    r"dop_v1_[0-9a-f]{64}|dckr_pat_[A-Za-z0-9_-]{27}|dapi[0-9a-f]{32}|xai-[A-Za-z0-9]{60,}|gsk_[A-Za-z0-9]{48,}"
+_OTHERS = (
+    r"dop_v1_[0-9a-f]{64}|dckr_pat_[A-Za-z0-9_-]{27}|dapi[0-9a-f]{32}"
+    r"|xai-[A-Za-z0-9]{60,}|gsk_[A-Za-z0-9]{48,}"
 )
 
-_NO_TAIL = _p("")
-_PUTTY = _p(r"PuTTY-User-Key-File-\d[\s\S]*")
-_JWT_TAIL = _p(r"[A-Za-z0-9_.+/=-]*")
-_QUOTED_40 = _p("[\"'][0-9a-zA-Z/+]{40}[\"']")
-_SLACK = _p(r"xox[abposr]-|hooks\.slack\.com/services/", re.IGNORECASE)
-_DISCORD = _p(r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.")
-_TELEGRAM = _p(r"\d{8}:[0-9A-Za-z_-]{35}")
+_NO_TAIL = ""
+_PUTTY = r"PuTTY-User-Key-File-\d[\s\S]*"
+_JWT_TAIL = r"[A-Za-z0-9_.+/=-]*"
+_QUOTED_40 = "[\"'][0-9a-zA-Z/+]{40}[\"']"
+_SLACK = r"(?i)xox[abposr]-|hooks\.slack\.com/services/"
+_DISCORD = r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\."
+_TELEGRAM = r"\d{8}:[0-9A-Za-z_-]{35}"
 
 
 def _each(form: str, letters: str) -> tuple[str, ...]:
     return tuple(form.format(letter) for letter in letters)
 
 
+_AWS = ("A3T", "ABIA", "ACCA", "AKIA", "ASIA")
 _GITLAB = (
     *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "glcbt-", "glimt-", "glptt-", "glagent-", "gloas-"),
     "GR1348941",
@@ -161,46 +158,46 @@ _GITLAB = (
 KINDS: tuple[SecretKind, ...] = (
     SecretKind("private key", ("PRIVATE KEY",), own=_PEM, tail=_NO_TAIL),
     SecretKind("PuTTY private key", ("PuTTY-User-Key-File-",), own=_PUTTY, tail=_NO_TAIL),
-    SecretKind("AWS key", ("A3T", "ABIA", "ACCA", "AKIA", "ASIA"), plugin="aws:AWSKeyDetector", accept=_aws),
+    SecretKind("AWS key", _AWS, "(?:A3T|A[A-Z]{3})[0-9A-Z]{16}", plugin="aws:AWSKeyDetector", accept=_aws),
     SecretKind("AWS key", ("aws",), _QUOTED_40, plugin="aws:AWSKeyDetector", accept=_aws, any_case=True),
     SecretKind("GitHub token", _each("gh{}_", "pousr"), plugin="github_token:GitHubTokenDetector"),
-    SecretKind("GitHub token", ("github_pat_",), own=_p(r"github_pat_[A-Za-z0-9_]{36,}")),
+    SecretKind("GitHub token", ("github_pat_",), own=r"github_pat_[A-Za-z0-9_]{36,}"),
     SecretKind("GitLab token", _GITLAB, plugin="gitlab_token:GitLabTokenDetector"),
     SecretKind("OpenAI key", ("T3BlbkFJ",), plugin="openai:OpenAIDetector"),
-    SecretKind("API key", ("sk-",), own=_p(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), accept=_sk),
+    SecretKind("API key", ("sk-",), own=r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}", accept=_sk),
     SecretKind(
         "Slack token", ("xox", "hooks.slack.com"), _SLACK, plugin="slack:SlackDetector", any_case=True
     ),
-    SecretKind("Slack token", ("xapp", "xoxe"), own=_p(r"x(?:app-\d|oxe[.-])[A-Za-z0-9.-]{20,}")),
+    SecretKind("Slack token", ("xapp", "xoxe"), own=r"x(?:app-\d|oxe[.-])[A-Za-z0-9.-]{20,}"),
     SecretKind("Stripe key", ("k_live_",), plugin="stripe:StripeDetector"),
-    SecretKind("Stripe webhook secret", ("whsec_",), own=_p(r"whsec_[A-Za-z0-9+/]{24,}={0,2}")),
+    SecretKind("Stripe webhook secret", ("whsec_",), own=r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     SecretKind("JSON web token", ("eyJ",), plugin="jwt:JwtTokenDetector", accept=_jwt, tail=_JWT_TAIL),
     SecretKind("npm token", ("_authToken",), plugin="npm:NpmDetector"),
-    SecretKind("npm token", ("npm_",), own=_p(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
+    SecretKind("npm token", ("npm_",), own=r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}"),
     SecretKind("PyPI token", ("pypi-AgE",), plugin="pypi_token:PypiTokenDetector"),
-    SecretKind("Twilio key", ("AC", "SK"), _p("(?:AC|SK)[a-z0-9]{32}"), plugin="twilio:TwilioKeyDetector"),
+    SecretKind("Twilio key", ("AC", "SK"), "(?:AC|SK)[a-z0-9]{32}", plugin="twilio:TwilioKeyDetector"),
     SecretKind("SendGrid key", ("SG.",), plugin="sendgrid:SendGridDetector"),
     SecretKind(
         "password in a URL",
         ("://",),
-        _p(r"://[^\s/:]*:[^\s/]*@"),
+        r"://[^\s/:]*:[^\s/]*@",
         plugin="basic_auth:BasicAuthDetector",
         accept=_basic_auth,
         tail=_NO_TAIL,
         group=1,
     ),
-    SecretKind("Mailchimp key", ("-us",), _p("[0-9a-z]{32}-us[0-9]"), plugin="mailchimp:MailchimpDetector"),
+    SecretKind("Mailchimp key", ("-us",), "[0-9a-z]{32}-us[0-9]", plugin="mailchimp:MailchimpDetector"),
     SecretKind("Discord token", (".",), _DISCORD, plugin="discord:DiscordBotTokenDetector"),
     SecretKind("Telegram token", (":",), _TELEGRAM, plugin="telegram_token:TelegramBotTokenDetector"),
     SecretKind(
         "Azure storage key",
         ("AccountKey=",),
         plugin="azure_storage_key:AzureStorageKeyDetector",
-        tail=_p("=*"),
+        tail="=*",
     ),
     SecretKind("Square secret", ("sq0csp-",), plugin="square_oauth:SquareOAuthDetector"),
     SecretKind("Google key", ("AIza", "GOCSPX-", "ya29."), own=_GOOGLE),
-    SecretKind("Hugging Face token", ("hf_",), own=_p(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
+    SecretKind("Hugging Face token", ("hf_",), own=r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}"),
     SecretKind("access token", ("dop_v1_", "dckr_pat_", "dapi", "xai-", "gsk_"), own=_OTHERS),
     SecretKind(
         "authorization header",

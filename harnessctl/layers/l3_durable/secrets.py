@@ -6,6 +6,7 @@ A hit keeps where the secret stands and a SHA-256 digest for the allow-list (``[
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -78,5 +79,5 @@ def _spans_of(text: str, kind: SecretKind) -> Iterator[tuple[int, int, str]]:
             if not kind.accept(match):
                 continue
             start, end = match.span(kind.group)
-            tail = kind.tail.match(text, end)
+            tail = re.compile(kind.tail).match(text, end)
             yield start, tail.end() if tail else end, kind.name

@@ -14,21 +14,20 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _SAYS_SOMETHING = 3
 
 
-def _form(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE)
+_FLAGS = re.IGNORECASE | re.MULTILINE | re.VERBOSE
 
 
 #: (what, needles of which one stands in every match, in lower case, the expression)
-_FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
+_FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "a comment written as a link definition",
         ("]:",),
-        _form(r"^\[ [^\]\n]{0,40} \]: [ ]* (?:\#|<>) [ ]+ [\"'(]"),
+        (r"^\[ [^\]\n]{0,40} \]: [ ]* (?:\#|<>) [ ]+ [\"'(]"),
     ),
     (
         "markup that hides text",
         ("hidden", "display", "opacity", "font-size"),
-        _form(
+        (
             r"""<[a-z][^>\n]{0,300} \b (?: hidden\b | display\s?:\s?none | visibility\s?:\s?hidden
             | opacity\s?:\s?0(?![.\d]) | font-size\s?:\s?0 )"""
         ),
@@ -36,17 +35,17 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         "text pushed out of sight by white space",
         ("   ", "\t\t", "\u00a0"),
-        _form(r"(?<![ \t\u00a0]) [ \t\u00a0]{200,} (?=\S)"),
+        (r"(?<![ \t\u00a0]) [ \t\u00a0]{200,} (?=\S)"),
     ),
     (
         "a chat template's control words",
         ("<|", "inst]", "sys>>", "system", "assistant"),
-        _form(r"<\|[a-z_]{2,20}\|> | \[/?INST\] | <</?SYS>> | </?(?:system|assistant)(?:_prompt)?>"),
+        (r"<\|[a-z_]{2,20}\|> | \[/?INST\] | <</?SYS>> | </?(?:system|assistant)(?:_prompt)?>"),
     ),
     (
         "an order to drop other instructions",
         ("ignore", "disregard", "forget", "override"),
-        _form(
+        (
             r"""\b (?:ignore|disregard|forget|override) \s (?:all\s|any\s|the\s|your\s){0,3}
             (?:previous|prior|earlier|above|preceding|other|system) \s (?:\w{1,20}\s)?
             (?:instruction|prompt|rule|message|guideline)s? \b"""
@@ -55,7 +54,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         "an order to hide something from a person",
         ("user", "human", "reviewer", "person"),
-        _form(
+        (
             r"""\b (?:do\snot|don't|never|without) \s (?:tell|inform|mention|show|reveal)(?:ing)? \b
             [^.\n]{0,40} \b (?:user|human|reviewer|person) \b"""
         ),
@@ -63,9 +62,9 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         "a remote image whose address can carry data out",
         ("![",),
-        _form(r"!\[ [^\]\n]{0,200} \]\( \s{0,4} https?:// [^)\s]{0,500} [?&] [^)\s=]{1,40} ="),
+        (r"!\[ [^\]\n]{0,200} \]\( \s{0,4} https?:// [^)\s]{0,500} [?&] [^)\s=]{1,40} ="),
     ),
-    ("a long run of encoded text", ("",), _form(r"(?<![a-z0-9+/]) [a-z0-9+/]{400,}")),
+    ("a long run of encoded text", ("",), (r"(?<![a-z0-9+/]) [a-z0-9+/]{400,}")),
 )
 
 
@@ -79,6 +78,6 @@ def hidden_text(text: str) -> Iterator[tuple[int, str]]:
     for what, needles, form in _FORMS:
         if not any(needle in folded for needle in needles):
             continue
-        found = form.search(text)
+        found = re.search(form, text, _FLAGS)  # compiled once, by the module `re`
         if found:
             yield found.start(), what
