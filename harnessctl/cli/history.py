@@ -77,6 +77,7 @@ def _tell(update: Update) -> None:
     for evidence in record.evidence if record else ():
         say(f"    from {evidence.session}" + (f" by {record.model}" if record and record.model else ""))
     who = f"    {update.commit.author.name}"
-    if update.commit.committer.name != update.commit.author.name:
-        who += f", let in by {update.commit.committer.name}"
+    if update.accepter and update.accepter.name != update.commit.author.name:
+        rejected = state == "rejected"
+        who += f", {'rejected' if rejected else 'let in'} by {update.accepter.name}"
     say(who)

@@ -39,24 +39,39 @@ def pin_command(
 
 
 def rollback_command(
-    rev: Annotated[str, typer.Argument(metavar="REV", help="The revision to go back to.")],
+    rev: Annotated[str, typer.Argument(metavar="REV", help="A commit, REV~N, or an update's id.")],
+    only: Annotated[
+        bool, typer.Option("--only", help="Take back the one update REV names; keep what came later.")
+    ] = False,
+    entry: Annotated[
+        list[str] | None, typer.Option("--entry", metavar="ID", help="Only this entry; may be given again.")
+    ] = None,
     include: Annotated[
         list[str] | None,
         typer.Option(
             "--include", metavar="ID", help="Take this entry back although a person edited it since."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would change; change nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take entries back to what they were at REV, by a new commit; the lock moves to it.
 
-    History is never rewritten, so a rollback can be undone like any other update. Entries that a human
-    owns, policy, gates and records stay as they are today; a person's later edit blocks unless named.
+    REV is the last good state. To take back one bad update and keep what came later, name it:
+
+        harnessctl rollback --only 01J...
+
+    History is never rewritten, so a rollback can be undone like any other update: rollback --only with
+    the rollback's own id. Entries that a human owns, policy, gates and records stay as they are today;
+    a person's later edit blocks unless named. Listed are the changes, what depends on them, updates
+    that may have been learned from them, and the sessions on this machine that read them.
     """
     from harnessctl.commands.rollback import rollback
 
     store = bootstrap.store()
-    done = rollback(store, rev, include=include or ())
+    done = rollback(store, rev, only=only, entries=entry or (), include=include or (), dry_run=dry_run)
     if as_json:
         print_json(done.to_json())
     else:
@@ -65,13 +80,22 @@ def rollback_command(
 
 def _tell(done: RolledBack, branch: str) -> None:
     count = len(done.takes_back)
-    say(f"took back {count} update{'' if count == 1 else 's'}")
+    said = "would take back" if done.dry_run else "took back"
+    say(f"{said} {count} update{'' if count == 1 else 's'}")
     for update in done.takes_back:
         say(f"  {update}")
-    tell_landed(done.landed, branch)
+    if done.dry_run:
+        for change in done.landed.record.entries if done.landed.record else ():
+            say(f"  {change.action} {change.id}")
+    else:
+        tell_landed(done.landed, branch)
     for entry in done.kept:
         say(f"stays as it is, a human owns it: {entry}")
     for entry in done.dependants:
-        say(f"depends on what went: {entry}")
-    for session in done.sessions:
-        say(f"a running session read what went, and stops at its next turn: {session}")
+        say(f"depends on what changed: {entry}")
+    for one in done.derived:
+        why = f"from session {one.read_by}, which read it" if one.read_by else "proposed on top of it"
+        say(f"may rest on what went: {one.update} ({one.state}; {why})")
+    for reader in done.readers:
+        running = ", and runs: it stops at its next turn" if reader.running else ""
+        say(f"read by session {reader.session}{running}")

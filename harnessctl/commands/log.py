@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harnessctl.domain.ids import EntryId
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.updates import Update
+from harnessctl.layers.l3_durable.updates import Row, Update
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,13 @@ def log(
     """
     wanted = str(EntryId.parse(entry)) if entry else None
     kept = frozenset(states)
+    beginning = session.upper() if session else ""
 
-    def fits(update: Update) -> bool:
-        evidence = update.record.evidence if update.record else ()
-        state = update.state.value if update.state else "unrecorded"
+    def fits(row: Row) -> bool:
         return (
-            (wanted is None or wanted in update.entries)
-            and (session is None or any(e.session.startswith(session) for e in evidence))
-            and (not kept or state in kept)
+            (wanted is None or wanted in row.entries)
+            and (not beginning or any(s.startswith(beginning) for s in row.sessions))
+            and (not kept or row.state_name in kept)
         )
 
-    return History(tuple(u for u in store.updates() if fits(u)))
+    return History(store.updates(fits))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harnessctl.domain.ids import UPDATES_DIR, EntryId
 from harnessctl.layers.l3_durable.content import Content, entry_of
+from harnessctl.layers.l3_durable.git.treediff import differing
 
 #: path below ``.harness/`` -> (mode, blob id), None to remove
 TreeEdits = dict[str, tuple[int, str] | None]
@@ -31,7 +32,8 @@ def changed_entries(before: Content | None, after: Content | None) -> tuple[list
     known = before or after
     if known is None:
         return [], []
-    paths = known.repository.changed(before.folder if before else None, after.folder if after else None)
+    folders = [content.folder if content else None for content in (before, after)]
+    paths = sorted(differing(known.repository.raw, folders[0], folders[1]))
     entries = {found for found in map(entry_of, paths) if found is not None}
     return sorted(entries), [p for p in paths if entry_of(p) is None]
 

@@ -16,6 +16,9 @@ from harnessctl.layers.l3_durable.git.repository import Person
 #: git's own advice is 50 to 72; entries' kinds take some of it.
 SUBJECT_LENGTH = 100
 
+#: Key of the trailer that says who let an update in.
+ACCEPTED_BY = "Harness-Accepted-By"
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -31,7 +34,7 @@ def commit_message(record: Record, accepted_by: Person | None = None) -> str:
         paragraphs.append("Why: " + _paragraph(record.why))
     lines = [f"{key}: {_line(value)}" for key, value in _trailers(record)]
     if accepted_by is not None:
-        lines.append(f"Harness-Accepted-By: {_line(accepted_by.name)} <{_line(accepted_by.email)}>")
+        lines.append(f"{ACCEPTED_BY}: {_line(accepted_by.name)} <{_line(accepted_by.email)}>")
     return "\n\n".join([*paragraphs, "\n".join(lines)]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Records read from trees and from history: which commit brought which update."""
+"""Records read from trees and from history: which commit brought which update, which entries it changed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record
-from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.git.history import walk
-from harnessctl.layers.l3_durable.git.repository import Commit, Repository
+from harnessctl.layers.l3_durable.content import Content, entry_of
+from harnessctl.layers.l3_durable.git.graph import Node, node, nodes
+from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.git.treediff import differing
 
 
 def read_record(data: bytes) -> Record:
@@ -36,60 +37,77 @@ def find_record(content: Content, update: str) -> Record | None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One commit of harness history.
+    """What one commit of harness history did.
 
-    :ivar records: updates whose record file this commit brings: none of its parents has it.
-    :ivar changed: whether an entry differs from the first parent's; a merge brings nothing of its own.
+    :ivar records: (update id, blob id) of record files that none of its parents has.
+    :ivar entries: ids of entries that are other than in every parent; a merge of what both sides
+        did to different entries has none.
+    :ivar changed: something below the kinds' folders is other than in every parent, strangers too.
     """
 
-    commit: Commit
-    records: tuple[str, ...]
-    changed: bool
+    commit: str
+    records: tuple[tuple[str, str], ...] = ()
+    entries: tuple[str, ...] = ()
+    changed: bool = False
+
+    @property
+    def updates(self) -> tuple[str, ...]:
+        """Ids of the updates it brought, sorted."""
+        return tuple(update for update, _ in self.records)
 
 
 def steps(repository: Repository, tips: Sequence[str], hidden: Sequence[str] = ()) -> Iterator[Step]:
     """History from ``tips`` back to ``hidden``, newest first."""
-    for commit in walk(repository, tips, hidden):
-        mine = repository.folder(commit.tree, HARNESS_DIR)
-        theirs = [
-            repository.folder(repository.commit(p).tree, HARNESS_DIR)
-            for p in commit.parents
-            if repository.has(p)
-        ]
-        if mine in theirs:
-            yield Step(commit, (), False)
-        else:
-            yield _step(repository, commit, mine, theirs)
+    folders = Folders(repository)
+    for found in nodes(repository, tips, hidden):
+        yield make_step(repository, found, folders)
 
 
-def _step(repository: Repository, commit: Commit, mine: str | None, theirs: list[str | None]) -> Step:
-    brought: set[str] | None = None
-    for parent in theirs or [None]:
-        new = new_records(repository, _updates(repository, parent), _updates(repository, mine))
-        brought = new if brought is None else brought & new
-    changed = len(theirs) < 2 and _entries(repository, theirs[0] if theirs else None) != _entries(
-        repository, mine
-    )
-    return Step(commit, tuple(sorted(brought or ())), changed)
+def step(repository: Repository, commit: str) -> Step:
+    """What one commit did."""
+    return make_step(repository, node(repository, commit), Folders(repository))
 
 
-def _entries(repository: Repository, folder: str | None) -> dict[str, str]:
-    return {n: t for n, t in repository.subfolders(folder).items() if n != UPDATES_DIR}
+class Folders:
+    """Commit -> tree of ``.harness/``; each is looked up once, as a commit and as a parent."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._known: dict[str, str | None] = {}
+
+    def of(self, commit: str, tree: str = "") -> str | None:
+        """The tree of ``.harness/`` at ``commit``, None when it has none."""
+        if commit not in self._known:
+            root = tree or self._repository.commit(commit).tree
+            self._known[commit] = self._repository.subfolders(root).get(HARNESS_DIR)
+        return self._known[commit]
 
 
-def _updates(repository: Repository, folder: str | None) -> str | None:
-    return repository.folder(folder, UPDATES_DIR) if folder else None
+def make_step(repository: Repository, found: Node, folders: Folders) -> Step:
+    """What the commit ``found`` did, compared with every one of its parents."""
+    mine = folders.of(found.id, found.tree)
+    theirs = [folders.of(parent) for parent in found.parents] or [None]
+    if mine in theirs:
+        return Step(found.id)
+    sides = [differing(repository.raw, parent, mine) for parent in theirs]
+    paths = set.intersection(*(set(found) for found in sides))
+    new = {path: sides[0][path][1] for path in paths if all(found[path][0] is None for found in sides)}
+    records = sorted((update, oid) for path, oid in new.items() if oid and (update := _update(path)))
+    entries = {str(entry) for path in paths if (entry := entry_of(path)) is not None}
+    changed = any("/" in path and not path.startswith(f"{UPDATES_DIR}/") for path in paths)
+    return Step(found.id, tuple(records), tuple(sorted(entries)), changed)
+
+
+def _update(path: str) -> str:
+    """The update whose record ``path`` is, "" for any other path."""
+    if not path.startswith(f"{UPDATES_DIR}/"):
+        return ""
+    name = path.rpartition("/")[2].removesuffix(".json")
+    return name if is_ulid(name) and path.endswith(".json") else ""
 
 
 def new_records(repository: Repository, old: str | None, new: str | None) -> set[str]:
     """Ids of the record files that the ``updates/`` tree ``new`` has and ``old`` lacks."""
-    found = set()
-    for path in repository.changed(old, new):
-        name = path.rpartition("/")[2].removesuffix(".json")
-        if is_ulid(name) and _has(repository, new, path) and not _has(repository, old, path):
-            found.add(name)
-    return found
-
-
-def _has(repository: Repository, folder: str | None, path: str) -> bool:
-    return folder is not None and repository.entry(folder, path) is not None
+    sides = differing(repository.raw, old, new)
+    added = (path for path, (before, after) in sides.items() if before is None and after is not None)
+    return {update for path in added if (update := _update(f"{UPDATES_DIR}/{path}"))}

@@ -94,9 +94,9 @@ def update_commit(place: Place, prefix: str) -> str | None:
     if update in opened and update not in present:
         return opened[update]
     for step in steps(place.repository, roots):
-        brought = [u for u in step.records if u.startswith(wanted)]
+        brought = [u for u in step.updates if u.startswith(wanted)]
         if update in brought or (update is None and brought):
-            return step.commit.id
+            return step.commit
     return None
 
 

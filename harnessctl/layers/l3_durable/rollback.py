@@ -6,7 +6,7 @@ an entry that would change blocks, unless it is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from harnessctl.domain.entry import Owner
@@ -19,7 +19,6 @@ from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.merge import changed_entries
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
-from harnessctl.layers.l3_durable.names import LIVE
 from harnessctl.layers.l3_durable.ownership import owner_of, read_entry
 from harnessctl.layers.l3_durable.proposals import changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.records import Step, find_record, steps
@@ -32,8 +31,8 @@ from harnessctl.layers.l3_durable.writer import Change
 class Plan:
     """What a rollback does to the tip.
 
-    :ivar kept: entries that differ from REV and stay, because a human owns them.
-    :ivar dependants: entries that stay and depend on one that goes.
+    :ivar kept: entries that differ from the wanted state and stay, because a human owns them.
+    :ivar dependants: entries that stay and depend on one that changes.
     """
 
     change: Change
@@ -42,39 +41,96 @@ class Plan:
     dependants: tuple[str, ...]
 
 
-def plan_rollback(place: Place, target: str, rev: str, tip: Content, include: Sequence[str]) -> Plan:
-    """The commit that brings agent-owned entries back to ``target``.
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for.
 
-    :param rev: as the user wrote it; stands in the summary.
-    :param include: ids of entries that are taken back although a person edited them later.
+    :ivar target: full commit id of REV.
+    :ivar rev: as the user wrote it; stands in the summary.
+    :ivar include: ids of entries that are taken back although a person edited them later.
+    :ivar entries: only these ids; empty for all.
+    """
+
+    target: str
+    rev: str
+    include: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+
+    def wants(self, entry: EntryId) -> bool:
+        """Whether ``entry`` is among those asked for."""
+        return not self.entries or str(entry) in self.entries
+
+
+def plan_rollback(place: Place, wanted: Wanted, tip: Content) -> Plan:
+    """The commit that brings agent-owned entries back to what they were at the target.
+
     :raises HarnessError: ``not_behind``, ``nothing_changed``.
     :raises ConflictError: ``human_edit``: names the entries.
     """
-    if not reaches(place.repository, (tip.commit,), target):
-        raise HarnessError(f"{rev} is not in the history of '{place.branch}'", id="not_behind")
-    old = Content(place.repository, target)
-    differing = changed_entries(old, tip)[0]
-    going = [e for e in differing if _owner(old, tip, e) is Owner.AGENT]
-    if not going:
+    if not reaches(place.repository, (tip.commit,), wanted.target):
         raise HarnessError(
-            f"agent-owned entries at {rev} equal those of today; there is nothing to take back",
-            id="nothing_changed",
-            hint="choose an older revision: harnessctl log",
+            f"{wanted.rev} is not in the history of '{place.branch}'",
+            id="not_behind",
+            hint="harnessctl log lists what is",
         )
-    _refuse_human_edits(place, target, tip, going, {str(EntryId.parse(i)) for i in include})
+    old = Content(place.repository, wanted.target)
+    differing = [e for e in changed_entries(old, tip)[0] if wanted.wants(e)]
+    going = [e for e in differing if owner_then(old, tip, e) is Owner.AGENT]
+    if not going:
+        raise _nothing(wanted, tip, differing)
+    _refuse_human_edits(place, wanted, tip, going)
     edits = [_back(old, entry) for entry in going]
-    record = _record(place, tip, old, edits, rev)
+    summary = wanted.rev if old.commit.startswith(wanted.rev) else f"{wanted.rev} ({old.commit[:12]})"
+    taken = _taken_back(old, tip, {str(e) for e in going})
+    kept = tuple(str(e) for e in differing if e not in set(going))
+    return make_plan(place, tip, edits, f"back to {summary}", taken, kept)
+
+
+def make_plan(
+    place: Place,
+    tip: Content,
+    edits: Sequence[EntryEdit],
+    summary: str,
+    takes_back: tuple[str, ...],
+    kept: tuple[str, ...],
+) -> Plan:
+    """The commit that makes ``edits`` and says which updates they take back."""
+    person = identity.committer(place.repository, place.environment)
+    record = Record(
+        type=RecordType.ROLLBACK,
+        id=new_ulid(),
+        actor=Actor("human", person.name),
+        base=tip.commit,
+        summary=summary,
+        entries=changes_of(tip, edits),
+        takes_back=takes_back,
+    )
     files = file_edits(tip, edits) | {record_path(record.id): record_file(record)}
     author = identity.author(place.repository, place.environment)
-    committer = identity.committer(place.repository, place.environment)
-    change = Change(files, commit_message(record), author, committer, linted=False)
-    gone = {str(e.id) for e in edits if e.action == "delete"}
-    kept = tuple(str(e) for e in differing if e not in set(going))
-    return Plan(change, record, kept, dependants_of(tip, gone))
+    change = Change(files, commit_message(record), author, person, linted=False)
+    return Plan(change, record, kept, dependants_of(tip, {str(e.id) for e in edits}))
 
 
-def _owner(old: Content, tip: Content, entry: EntryId) -> Owner | None:
-    """Today's owner; of an entry that is gone today, the one at REV."""
+def _nothing(wanted: Wanted, tip: Content, differing: Sequence[EntryId]) -> HarnessError:
+    """Why nothing can be taken back; whoever names the bad update itself is told how that is done."""
+    if differing:
+        named = ", ".join(map(str, differing))
+        return HarnessError(
+            f"what differs from {wanted.rev} is owned by a human and stays as it is: {named}",
+            id="nothing_changed",
+            hint="change it with harnessctl add",
+        )
+    same = "is the tip" if wanted.target == tip.commit else "has the same entries as the tip"
+    return HarnessError(
+        f"{wanted.rev} {same}; there is nothing to take back",
+        id="nothing_changed",
+        hint=f"to take back the update {wanted.rev} itself: harnessctl rollback --only {wanted.rev}; "
+        "to go back behind it, name an older revision: harnessctl log",
+    )
+
+
+def owner_then(old: Content, tip: Content, entry: EntryId) -> Owner | None:
+    """Today's owner; of an entry that is gone today, the one it had."""
     return owner_of(tip, entry) or owner_of(old, entry)
 
 
@@ -83,36 +139,19 @@ def _back(old: Content, entry: EntryId) -> EntryEdit:
     return EntryEdit(entry, "update" if files else "delete", files)
 
 
-def _record(place: Place, tip: Content, old: Content, edits: Sequence[EntryEdit], rev: str) -> Record:
-    changes = changes_of(tip, edits)
-    person = identity.committer(place.repository, place.environment)
-    return Record(
-        type=RecordType.ROLLBACK,
-        id=new_ulid(),
-        actor=Actor("human", person.name),
-        base=tip.commit,
-        summary=f"back to {rev if old.commit.startswith(rev) else f'{rev} ({old.commit[:12]})'}",
-        entries=changes,
-        takes_back=_taken_back(old, tip, {c.id for c in changes}),
-    )
-
-
-def _taken_back(old: Content, tip: Content, entries: set[str]) -> tuple[str, ...]:
+def _taken_back(old: Content, tip: Content, entries: Collection[str]) -> tuple[str, ...]:
     """Records since REV, in force today, that touch an entry which changes."""
     later = records_since(old, tip)
     standing = in_force(later, later.keys())
     return tuple(sorted(u for u in standing if any(c.id in entries for c in later[u].entries)))
 
 
-def _refuse_human_edits(
-    place: Place, target: str, tip: Content, going: Sequence[EntryId], included: set[str]
-) -> None:
+def _refuse_human_edits(place: Place, wanted: Wanted, tip: Content, going: Sequence[EntryId]) -> None:
     edited: dict[str, str] = {}
-    watched = {str(e) for e in going} - included
-    for step in steps(place.repository, (tip.commit,), (target,)):
-        if step.changed:
-            for entry in _by_hand(place, step, watched):
-                edited.setdefault(entry, step.commit.id)
+    watched = {str(e) for e in going} - {str(EntryId.parse(i)) for i in wanted.include}
+    for step in steps(place.repository, (tip.commit,), (wanted.target,)):
+        for entry in _by_hand(place, step, watched & set(step.entries)):
+            edited.setdefault(entry, step.commit)
     if edited:
         named = ", ".join(f"{entry} (in {commit[:12]})" for entry, commit in sorted(edited.items()))
         raise ConflictError(
@@ -122,38 +161,25 @@ def _refuse_human_edits(
         )
 
 
-def _by_hand(place: Place, step: Step, watched: set[str]) -> list[str]:
-    """Watched entries whose state after ``step`` no agent's update and no rollback in it explains."""
-    here = Content(place.repository, step.commit.id)
-    before = Content(place.repository, step.commit.parents[0]) if step.commit.parents else None
-    touched = [e for e in changed_entries(before, here)[0] if str(e) in watched]
+def _by_hand(place: Place, step: Step, touched: Collection[str]) -> list[str]:
+    """Those of ``touched`` whose state after ``step`` no agent's update and no rollback in it explains."""
     if not touched:
         return []
+    here = Content(place.repository, step.commit)
     explained = set()
-    for update in step.records:
+    for update in step.updates:
         record = find_record(here, update)
         if record is not None and (record.actor.kind == "agent" or record.type is RecordType.ROLLBACK):
             explained |= {(c.id, c.after) for c in record.entries}
-    return [str(e) for e in touched if (str(e), entry_digest(here.entry(e))) not in explained]
+    found = ((e, entry_digest(here.entry(EntryId.parse(e)))) for e in touched)
+    return [entry for entry, digest in found if (entry, digest) not in explained]
 
 
-def dependants_of(content: Content, gone: set[str]) -> tuple[str, ...]:
-    """Entries at a commit, not in ``gone`` themselves, that state a dependency on one of ``gone``."""
-    if not gone:
-        return ()
+def dependants_of(content: Content, changing: Collection[str]) -> tuple[str, ...]:
+    """Entries at a commit that state a dependency on one of ``changing`` and are none themselves."""
     found = []
     for entry in sorted({e for e in (entry_of(f.path) for f in content.entry_files) if e}):
-        read = read_entry(entry, content.entry(entry)) if str(entry) not in gone else None
-        if read is not None and gone & set(read.depends_on):
+        read = read_entry(entry, content.entry(entry)) if str(entry) not in changing else None
+        if read is not None and set(changing) & set(read.depends_on):
             found.append(str(entry))
     return tuple(found)
-
-
-def sessions_reading(place: Place, updates: Sequence[str]) -> tuple[str, ...]:
-    """Sessions on this machine whose pinned commit holds one of ``updates``."""
-    wanted = set(updates)
-    return tuple(
-        name.removeprefix(LIVE)
-        for name, oid in place.repository.refs.list(LIVE).items()
-        if wanted & Content(place.repository, oid).records().keys()
-    )

@@ -9,8 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
+from harnessctl.domain.update import RecordType, UpdateState, Verdict
+
+
+class Told(Protocol):
+    """The part of a record that states depend on: a whole record, or the gist of one."""
+
+    @property
+    def type(self) -> RecordType: ...
+    @property
+    def takes_back(self) -> tuple[str, ...]: ...
+    @property
+    def of(self) -> str | None: ...
+    @property
+    def verdict(self) -> Verdict | None: ...
 
 
 @dataclass(frozen=True)
@@ -23,7 +37,7 @@ class Facts:
     :ivar proposed: ids with a proposal ref -> whether it conflicts with the tip.
     """
 
-    records: Mapping[str, Record]
+    records: Mapping[str, Told]
     present: Collection[str]
     reverted: Collection[str] = ()
     proposed: Mapping[str, bool] = field(default_factory=dict)
@@ -31,7 +45,7 @@ class Facts:
 
 def derive(facts: Facts) -> dict[str, UpdateState]:
     """State of each update and rollback; decisions have none and are left out."""
-    takers = _takers(facts)
+    takers, rejected = _takers(facts), _rejected(facts)
     states: dict[str, UpdateState] = {}
     for update, record in facts.records.items():
         if record.type is RecordType.DECISION:
@@ -41,14 +55,14 @@ def derive(facts: Facts) -> dict[str, UpdateState]:
         elif update in facts.present:
             landed = _in_force(update, takers, set())
             states[update] = UpdateState.LANDED if landed else UpdateState.TAKEN_BACK
-        elif update in _rejected(facts):
+        elif update in rejected:
             states[update] = UpdateState.REJECTED
         elif update in facts.proposed:
             states[update] = UpdateState.CONFLICT if facts.proposed[update] else UpdateState.OPEN
     return states
 
 
-def in_force(records: Mapping[str, Record], present: Collection[str]) -> frozenset[str]:
+def in_force(records: Mapping[str, Told], present: Collection[str]) -> frozenset[str]:
     """Ids among ``present`` that no other present record, itself in force, takes back."""
     takers = _takers(Facts(records, present))
     return frozenset(update for update in present if _in_force(update, takers, set()))

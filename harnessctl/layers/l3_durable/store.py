@@ -6,7 +6,7 @@ transaction, refuses agents where CONTRACT 6 says so, and checks the identity be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,16 @@ from harnessctl.domain.ids import record_path
 from harnessctl.domain.pin import Lock, Mode, Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
-from harnessctl.layers.l3_durable import adding, decisions, identity, initialising, pinning, rollback
+from harnessctl.layers.l3_durable import (
+    adding,
+    decisions,
+    history_cache,
+    identity,
+    initialising,
+    pinning,
+    rollback,
+    taking_back,
+)
 from harnessctl.layers.l3_durable import proposals as proposing
 from harnessctl.layers.l3_durable.actor import refuse_agents
 from harnessctl.layers.l3_durable.adding import Addition
@@ -28,15 +37,17 @@ from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.occupied import occupants
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.landed import Landed
 from harnessctl.layers.l3_durable.lock import LOCK_NAME, read_lock, render_lock, write_atomically
 from harnessctl.layers.l3_durable.mode import Place, find_place, not_initialised
 from harnessctl.layers.l3_durable.operations import Operations
 from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.revisions import resolve
+from harnessctl.layers.l3_durable.rollback import Wanted
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
-from harnessctl.layers.l3_durable.updates import Update, list_updates
+from harnessctl.layers.l3_durable.updates import Row, Update, list_updates
 from harnessctl.layers.l3_durable.validation import Checks
 from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
 from harnessctl.layers.l3_durable.writer import Change, Writer
@@ -144,9 +155,9 @@ class HarnessStore:
         """Raw files at a full commit id."""
         return Content(self.repository, commit)
 
-    def updates(self) -> tuple[Update, ...]:
-        """Every update with its state: open proposals first, then newest first."""
-        return list_updates(self.place)
+    def updates(self, keep: Callable[[Row], bool] = lambda _: True) -> tuple[Update, ...]:
+        """Updates with their states, open proposals first, then newest first; those ``keep`` wants."""
+        return list_updates(self.place, self.history, keep)
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Open proposals, oldest first."""
@@ -204,6 +215,13 @@ class HarnessStore:
         if self.mode is None:  # nothing to remember yet, and reading must not write an id
             return VerdictCache(None, b"")
         return VerdictCache(self.state_dir / "verdicts", read_key(self.state_dir / "verdicts.key"))
+
+    @cached_property
+    def history(self) -> HistoryCache:
+        """What commits did, as far as it was worked out before."""
+        if self.mode is None:
+            return HistoryCache()
+        return HistoryCache(self.state_dir / history_cache.FILE, read_key(self.state_dir / "verdicts.key"))
 
     @cached_property
     def writer(self) -> Writer:
@@ -280,9 +298,13 @@ class HarnessStore:
         made: list[rollback.Plan] = []
 
         def plan(tip: Content) -> Change:
-            made[:] = [rollback.plan_rollback(self.place, target, rev, tip, include)]
+            made[:] = [make(self.place, wanted, tip)]
             return made[0].change
 
+        if dry_run:
+            tip = self.content(self.place.landing_tip())
+            self.checks.refuse_broken(tip, plan(tip).edits)
+            return Landed(made[0].record, ""), made[0]
         moved = decisions.land(self.writer, plan)
         lock = self._move_lock(moved.new)
         return self._landed(made[0].record, moved.new, lock), made[0]
@@ -307,7 +329,7 @@ class HarnessStore:
 
     def _find_place(self) -> None:
         self.place = find_place(self.repository, self.place.environment)
-        for name in ("writer", "checks", "_verdicts"):
+        for name in ("writer", "checks", "_verdicts", "history"):
             self.__dict__.pop(name, None)
 
     def _add_in_tree(self, wanted: Addition) -> Landed:

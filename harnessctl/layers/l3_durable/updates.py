@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from harnessctl.domain.ids import UPDATES_DIR
+from harnessctl.domain.ids import UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.git.history import reaches, walk
-from harnessctl.layers.l3_durable.git.repository import Commit
-from harnessctl.layers.l3_durable.merge import changed_entries, merge
+from harnessctl.layers.l3_durable.git.graph import Node, merged_by, nodes
+from harnessctl.layers.l3_durable.git.history import reaches
+from harnessctl.layers.l3_durable.git.repository import Commit, Person
+from harnessctl.layers.l3_durable.history_cache import Gist, HistoryCache
+from harnessctl.layers.l3_durable.merge import merge
+from harnessctl.layers.l3_durable.message import ACCEPTED_BY
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import DECISIONS, PROPOSALS
-from harnessctl.layers.l3_durable.records import find_record, new_records, steps
+from harnessctl.layers.l3_durable.records import find_record, new_records, read_record, step
 from harnessctl.layers.l3_durable.states import Facts, derive
+
+_WAITS = frozenset({UpdateState.OPEN, UpdateState.CONFLICT})
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class Update:
     :ivar state: None for a commit without a record (shown as ``unrecorded``).
     :ivar shared: whether that commit is on the remote, as far as this clone knows.
     :ivar record: for a rejected update whose proposal is gone, the decision's.
+    :ivar accepter: who let it in, or decided against it; None while it waits.
     """
 
     id: str
@@ -33,6 +40,7 @@ class Update:
     shared: bool
     record: Record | None
     entries: tuple[str, ...] = ()
+    accepter: Person | None = None
 
     def to_json(self) -> dict[str, object]:
         """The update as it appears in ``--json`` lists (CONTRACT 10)."""
@@ -48,41 +56,92 @@ class Update:
             "session": evidence[0].session if evidence else None,
             "model": self.record.model if self.record else None,
             "author": self.commit.author.name,
-            "accepter": self.commit.committer.name,
+            "accepter": self.accepter.name if self.accepter else None,
             "time": self.commit.committer.time,
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An update before its commit and record are read: enough to choose by.
+
+    :ivar blob: of the record that tells it; the decision's for a rejected update, "" for none.
+    :ivar came_by: the merge that brought the commit in, "" when it landed by itself.
+    """
+
+    id: str
+    commit: str
+    state: UpdateState | None
+    shared: bool
+    entries: tuple[str, ...]
+    sessions: tuple[str, ...] = ()
+    blob: str = ""
+    came_by: str = ""
+
+    @property
+    def state_name(self) -> str:
+        """The state as users write it."""
+        return self.state.value if self.state else "unrecorded"
+
+
 @dataclass
 class _Gathered:
-    """What one walk over history finds."""
+    """What one walk over history finds; rows are (update, commit, blob of the record, entries)."""
 
-    records: dict[str, Record] = field(default_factory=dict)
-    brought: dict[str, Commit] = field(default_factory=dict)
-    rows: list[tuple[str, Commit]] = field(default_factory=list)
-    commits: set[str] = field(default_factory=set)
+    gists: dict[str, Gist] = field(default_factory=dict)
+    brought: dict[str, str] = field(default_factory=dict)
+    rows: list[tuple[str, str, str, tuple[str, ...]]] = field(default_factory=list)
+    known: dict[str, Node] = field(default_factory=dict)
 
 
-def list_updates(place: Place) -> tuple[Update, ...]:
-    """Open proposals, then everything landed, newest first."""
-    found = _walk(place)
-    proposed = _proposed(place, found)
-    _decisions(place, found)
+def list_updates(
+    place: Place, cache: HistoryCache | None = None, keep: Callable[[Row], bool] = lambda _: True
+) -> tuple[Update, ...]:
+    """Open proposals, then everything landed, newest first; only rows that ``keep`` wants are read."""
+    return tuple(read_row(place, row) for row in list_rows(place, cache) if keep(row))
+
+
+def list_rows(place: Place, cache: HistoryCache | None = None) -> list[Row]:
+    """The rows of :func:`list_updates`."""
+    cache = cache or HistoryCache()
+    found = _walk(place, cache)
+    proposed = _proposed(place, found, cache)
+    _decisions(place, found, cache)
+    cache.save()
     tips = place.landed_tips()
     present, reverted = _presence(place, found, tips)
-    states = derive(Facts(found.records, present, reverted, proposed))
+    states = derive(Facts(found.gists, present, reverted, proposed))
     on_remote = _shared(place, found)
+    merges = merged_by(tips, found.known)
     rows = []
-    for update, commit in found.rows:
-        shared = commit.id in on_remote
-        record = found.records.get(update)
-        if record is not None and record.type is RecordType.DECISION:
-            if record.verdict is Verdict.REJECTED and record.of not in present:
-                rows.append(Update(record.of or "", commit, UpdateState.REJECTED, shared, record))
-            continue
-        state = states.get(update)
-        rows.append(Update(update, commit, state, shared, record, _entries(place, record, commit)))
-    return tuple(rows)
+    for update, commit, blob, entries in found.rows:
+        shared, gist = commit in on_remote, found.gists.get(update)
+        came_by = merges.get(commit, "")
+        if gist is None:
+            rows.append(Row("", commit, None, shared, entries, came_by=came_by))
+        elif gist.type is not RecordType.DECISION:
+            state = states.get(update)
+            rows.append(Row(update, commit, state, shared, gist.entries, gist.sessions, blob, came_by))
+        elif gist.verdict is Verdict.REJECTED and gist.of not in present:
+            of = gist.of or ""
+            rows.append(
+                Row(of, commit, UpdateState.REJECTED, shared, gist.entries, gist.sessions, blob, came_by)
+            )
+    return rows
+
+
+def read_row(place: Place, row: Row) -> Update:
+    """The update with its commit and record."""
+    commit = place.repository.commit(row.commit)
+    record = read_record(place.repository.blob(row.blob)) if row.blob else None
+    accepter = None if row.state in _WAITS else _accepter(place, commit, record, row.came_by)
+    return Update(row.id, commit, row.state, row.shared, record, row.entries, accepter)
+
+
+def _accepter(place: Place, commit: Commit, record: Record | None, came_by: str) -> Person:
+    """The committer; of an agent's commit that a merge brought in as it was proposed, the merge's."""
+    as_proposed = record is not None and record.actor.kind == "agent" and ACCEPTED_BY not in commit.message
+    return place.repository.commit(came_by).committer if came_by and as_proposed else commit.committer
 
 
 def _shared(place: Place, found: _Gathered) -> set[str]:
@@ -90,38 +149,49 @@ def _shared(place: Place, found: _Gathered) -> set[str]:
     tip = place.remote_tip()
     if tip is None:
         return set()
-    return found.commits - {c.id for c in walk(place.repository, place.landed_tips(), (tip,))}
+    return found.known.keys() - {n.id for n in nodes(place.repository, place.landed_tips(), (tip,))}
 
 
-def _walk(place: Place) -> _Gathered:
+def _walk(place: Place, cache: HistoryCache) -> _Gathered:
     found = _Gathered()
-    for step in steps(place.repository, place.landed_tips()):
-        content = Content(place.repository, step.commit.id)
-        found.commits.add(step.commit.id)
-        for update in step.records:
-            record = find_record(content, update)
-            if record is not None and update not in found.brought:
-                found.records[update] = record
-                found.brought[update] = step.commit
-                found.rows.append((update, step.commit))
-        if step.changed and not step.records:
-            found.rows.append(("", step.commit))
+    found.known = {node.id: node for node in nodes(place.repository, place.landed_tips())}
+    for did in cache.steps(place.repository, found.known.values()):
+        for update, blob in did.records:
+            gist = cache.gist(place.repository, blob)
+            if gist is not None and update not in found.brought:
+                found.gists[update] = gist
+                found.brought[update] = did.commit
+                found.rows.append((update, did.commit, blob, gist.entries))
+        if did.changed and not did.records:
+            found.rows.append(("", did.commit, "", did.entries))
     return found
 
 
-def _proposed(place: Place, found: _Gathered) -> dict[str, bool]:
-    """Open proposals: id -> whether it conflicts; their records and rows are added to ``found``."""
+def _proposed(place: Place, found: _Gathered, cache: HistoryCache) -> dict[str, bool]:
+    """Open proposals: id -> whether it conflicts; their gists and rows are added to ``found``."""
     proposed: dict[str, bool] = {}
     rows = []
-    for name, oid in place.repository.refs.list(PROPOSALS).items():
-        update = name.removeprefix(PROPOSALS)
-        record = find_record(Content(place.repository, oid), update)
-        if record is not None and update not in found.brought:  # landed wins over a left-over ref
-            proposed[update] = bool(conflicts(place, oid))
-            found.records.setdefault(update, record)
-            rows.append((update, place.repository.commit(oid)))
+    for update, oid, blob, gist in _waiting(place, found, cache, PROPOSALS):
+        proposed[update] = bool(conflicts(place, oid))
+        found.gists[update] = gist
+        rows.append((update, oid, blob, gist.entries))
     found.rows[:0] = reversed(rows)
     return proposed
+
+
+def _waiting(
+    place: Place, found: _Gathered, cache: HistoryCache, prefix: str
+) -> Iterator[tuple[str, str, str, Gist]]:
+    """(id, commit, blob, gist) of records under a ref of ours; landed wins over a left-over ref."""
+    for name, oid in place.repository.refs.list(prefix).items():
+        update = name.removeprefix(prefix)
+        folder = Content(place.repository, oid).folder
+        if not is_ulid(update) or update in found.brought or folder is None:
+            continue
+        item = place.repository.entry(folder, record_path(update))
+        gist = cache.gist(place.repository, item.oid) if item else None
+        if item is not None and gist is not None:
+            yield update, oid, item.oid, gist
 
 
 def conflicts(place: Place, proposal: str) -> tuple[str, ...]:
@@ -134,14 +204,11 @@ def conflicts(place: Place, proposal: str) -> tuple[str, ...]:
     return merge(base, theirs, Content(place.repository, tip)).conflicts
 
 
-def _decisions(place: Place, found: _Gathered) -> None:
+def _decisions(place: Place, found: _Gathered, cache: HistoryCache) -> None:
     """Decisions that wait for the next landing (in-tree mode) count as made."""
-    for name, oid in place.repository.refs.list(DECISIONS).items():
-        update = name.removeprefix(DECISIONS)
-        record = find_record(Content(place.repository, oid), update)
-        if record is not None and update not in found.brought:
-            found.records[update] = record
-            found.rows.insert(0, (update, place.repository.commit(oid)))
+    for update, oid, blob, gist in _waiting(place, found, cache, DECISIONS):
+        found.gists[update] = gist
+        found.rows.insert(0, (update, oid, blob, ()))
 
 
 def _presence(place: Place, found: _Gathered, tips: tuple[str, ...]) -> tuple[set[str], set[str]]:
@@ -150,18 +217,18 @@ def _presence(place: Place, found: _Gathered, tips: tuple[str, ...]) -> tuple[se
     present, reverted = set(), set()
     for update, commit in found.brought.items():
         lacking = [tip for tip, records in contents if update not in records]
-        if lacking and reaches(place.repository, lacking, commit.id):
+        if lacking and reaches(place.repository, lacking, commit):
             reverted.add(update)
         else:
             present.add(update)
     return present, reverted
 
 
-def _entries(place: Place, record: Record | None, commit: Commit) -> tuple[str, ...]:
-    if record is not None:
-        return tuple(change.id for change in record.entries)
-    parent = Content(place.repository, commit.parents[0]) if commit.parents else None
-    return tuple(str(e) for e in changed_entries(parent, Content(place.repository, commit.id))[0])
+def brought_by(place: Place, commit: str) -> tuple[Record, ...]:
+    """Readable records that ``commit`` brought."""
+    content = Content(place.repository, commit)
+    found = (find_record(content, update) for update in step(place.repository, commit).updates)
+    return tuple(record for record in found if record is not None)
 
 
 def records_since(old: Content | None, new: Content) -> dict[str, Record]:

@@ -1,0 +1,163 @@
+"""What each commit of harness history did, kept in the state directory: speed only.
+
+Everything here is derived from objects named by the hash of their content: a commit's step and the
+gist of a record's blob never change. A batch counts only with the right HMAC under the key that
+lies beside the file (0600); a lost, torn or forged one is as if it were not there, and the commits
+are read anew. In shallow clones nothing is kept, because there a commit's parents may be other
+tomorrow.
+
+One line a batch: 64 hex digits of HMAC-SHA-256, a space, JSON
+``{"form", "steps": {commit: [[[update, blob]…], [entry…], changed]}, "gists": {blob: [...]|null}}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.update import Record, RecordType, Verdict
+from harnessctl.layers.l3_durable.git.graph import Node, has_grafts
+from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.records import Folders, Step, make_step, read_record
+
+FILE = "history"
+#: Raised whenever what is kept changes its meaning.
+FORM = 1
+#: Bytes after which the file is begun anew; 10,000 updates take 3 MB.
+MAX_FILE = 64 * 1024 * 1024
+_MAC_HEX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Gist:
+    """The part of a record that states and lists are derived from."""
+
+    type: RecordType
+    entries: tuple[str, ...]
+    sessions: tuple[str, ...] = ()
+    takes_back: tuple[str, ...] = ()
+    of: str | None = None
+    verdict: Verdict | None = None
+
+    @classmethod
+    def of_record(cls, record: Record) -> Gist:
+        """The gist of ``record``."""
+        return cls(
+            record.type,
+            tuple(change.id for change in record.entries),
+            tuple(evidence.session for evidence in record.evidence),
+            record.takes_back,
+            record.of,
+            record.verdict,
+        )
+
+    def to_row(self) -> list[Any]:
+        """As a line of the file holds it."""
+        return [self.type, self.entries, self.sessions, self.takes_back, self.of, self.verdict]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> Gist:
+        """The reverse of :meth:`to_row`."""
+        kind, entries, sessions, takes_back, of, verdict = row
+        return cls(
+            RecordType(kind),
+            tuple(entries),
+            tuple(sessions),
+            tuple(takes_back),
+            of,
+            Verdict(verdict) if verdict else None,
+        )
+
+
+class HistoryCache:
+    """Steps and gists of one repository.
+
+    :param path: the file, made when it is first saved; None keeps nothing on disk.
+    :param key: the HMAC key, see :func:`harnessctl.layers.l3_durable.verdicts.read_key`.
+    """
+
+    def __init__(self, path: Path | None = None, key: bytes = b"") -> None:
+        self._path, self._key = path, key
+        self._steps: dict[str, Step] = {}
+        self._gists: dict[str, Gist | None] = {}
+        self._new_steps: list[Step] = []
+        self._new_gists: list[str] = []
+        if path is not None:
+            with contextlib.suppress(OSError):
+                self._load(path.read_bytes())
+
+    def steps(self, repository: Repository, found: Iterable[Node]) -> Iterator[Step]:
+        """The step of each node, kept or made, in the same order."""
+        folders, keep = Folders(repository), not has_grafts(repository)
+        for node in found:
+            known = self._steps.get(node.id) if keep else None
+            if known is None:
+                known = make_step(repository, node, folders)
+                if keep:
+                    self._steps[node.id] = known
+                    self._new_steps.append(known)
+            yield known
+
+    def gist(self, repository: Repository, blob: str) -> Gist | None:
+        """The gist of the record ``blob``, None when it cannot be read as one."""
+        if blob not in self._gists:
+            if not repository.has(blob):  # of a partial clone; it may be fetched
+                return None
+            self._gists[blob] = _read(repository, blob)
+            self._new_gists.append(blob)
+        return self._gists[blob]
+
+    def save(self) -> None:
+        """Append what is new. A failure costs time at the next call, nothing else."""
+        if self._path is None or not (self._new_steps or self._new_gists):
+            return
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            if self._path.exists() and self._path.stat().st_size > MAX_FILE:
+                flags |= os.O_TRUNC
+            handle = os.open(self._path, flags, 0o600)
+            try:
+                # A torn last line of another process must not swallow ours.
+                os.write(handle, b"\n" + self._batch())
+            finally:
+                os.close(handle)
+        self._new_steps.clear()
+        self._new_gists.clear()
+
+    def _batch(self) -> bytes:
+        steps = {s.commit: [s.records, s.entries, s.changed] for s in self._new_steps}
+        gists = {b: g.to_row() if (g := self._gists[b]) else None for b in self._new_gists}
+        body = json.dumps({"form": FORM, "steps": steps, "gists": gists}, separators=(",", ":")).encode()
+        return self._mac(body) + b" " + body + b"\n"
+
+    def _mac(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, "sha256").hex().encode("ascii")
+
+    def _load(self, data: bytes) -> None:
+        for line in data.split(b"\n"):
+            mac, body = line[:_MAC_HEX], line[_MAC_HEX + 1 :]
+            if body and hmac.compare_digest(mac, self._mac(body)):
+                self._take(json.loads(body))
+
+    def _take(self, batch: dict[str, Any]) -> None:
+        if batch["form"] != FORM:
+            return
+        for commit, (records, entries, changed) in batch["steps"].items():
+            pairs = tuple((update, blob) for update, blob in records)
+            self._steps[commit] = Step(commit, pairs, tuple(entries), changed)
+        for blob, row in batch["gists"].items():
+            self._gists[blob] = Gist.from_row(row) if row else None
+
+
+def _read(repository: Repository, blob: str) -> Gist | None:
+    try:
+        return Gist.of_record(read_record(repository.blob(blob)))
+    except HarnessError:
+        return None
