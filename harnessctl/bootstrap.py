@@ -6,6 +6,7 @@ What a verb does not use, it does not load: ``list`` never pays for litellm, ``-
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,20 @@ from harnessctl.config import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
 
     from harnessctl.commands.refine import RefineOutcome
-    from harnessctl.commands.run import RunOutcome
+    from harnessctl.commands.run import RunOutcome, RunPorts, RunSpec
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l2_execution.python import PythonChoice
     from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
     from harnessctl.rlm.ports import Watcher
+
+    #: Given a function that queues a message, listens for what the user types while the context lasts.
+    Steering = Callable[[Callable[[str], None]], AbstractContextManager[None]]
 
 
 def store(environment: Environment | None = None) -> HarnessStore:
@@ -106,20 +111,20 @@ def run_session(
     skip_broken: bool = False,
     allow_revoked: bool = False,
     trust: bool = False,
+    worktree: bool = False,
+    steering: Steering | None = None,
     on_progress: OnProgress | None = None,
 ) -> RunOutcome:
     """Run ``task`` on the pinned harness, or on ``at``; errors as :func:`commands.run.run`.
 
     :param flags: settings given on the command line, by dotted name.
     :param trust: ``harness.toml`` may name a Python inside the clone.
+    :param worktree: work in a work tree made for this session.
+    :param steering: hands over what the user types while the session works.
     """
-    import asyncio
-    from importlib.metadata import version
-
     from harnessctl.commands import run as use_case
-    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
-    from harnessctl.rlm.clock import SystemClock
-    from harnessctl.rlm.interrupts import Interrupts
+    from harnessctl.commands.linked import own_work_tree
+    from harnessctl.domain.ids import new_ulid
 
     environment = read_environment()
     harness = store(environment)
@@ -130,39 +135,190 @@ def run_session(
     kernel_python = _python(harness, chosen, python, trust=trust)
     # The model's library takes seconds to load: it begins while the kernel starts.
     source.warm()
-    spec = use_case.RunSpec(
+    session = new_ulid()
+    spec = replace(
+        _spec(environment, harness, chosen, kernel_python),
         task=task,
-        python=kernel_python,
+        skip_broken=skip_broken,
+        session=session,
+        model_name=source.name,
+    )
+
+    async def begin(ports: use_case.RunPorts) -> RunOutcome:
+        return await use_case.run(
+            spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
+        )
+
+    if not worktree:
+        return _in_loop(environment, harness, source, (session, pin.commit), watcher, steering, begin)
+    with own_work_tree(_LinkedTrees(environment), harness.root, session, watcher.note) as made:
+        spec = replace(spec, linked={"from": str(harness.root), "commit": made.commit})
+        outcome = _in_loop(
+            environment, harness, source, (session, pin.commit), watcher, steering, begin, root=made.path
+        )
+        made.changed = bool(outcome.result.changes)
+        return outcome
+
+
+def resume_session(
+    *,
+    session: str,
+    watcher: Watcher,
+    task: str = "",
+    model: str | None = None,
+    python: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    allow_revoked: bool = False,
+    trust: bool = False,
+    steering: Steering | None = None,
+    on_progress: OnProgress | None = None,
+) -> RunOutcome:
+    """Go on with a session that stopped; errors as :func:`commands.resume.resume`."""
+    from contextlib import closing
+
+    from harnessctl.commands import resume as use_case
+    from harnessctl.commands.sessions import find_session
+    from harnessctl.layers.l3_durable.pinning import refuse_absent, refuse_revoked
+    from harnessctl.rlm.clock import SystemClock
+
+    environment = read_environment()
+    state_dir = store(environment).state_dir
+    stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
+    with closing(stopped.recorder):
+        use_case.refuse_ended(
+            stopped.recorder.events, task, use_case.merged_limits(stopped.limits, flags or {})
+        )
+        harness = _store_at(stopped.home, environment)
+        use_case.restore_work_tree(stopped, _LinkedTrees(environment))
+        refuse_absent(harness.place, stopped.pin)
+        refuse_revoked(harness.place, stopped.pin.commit, allow=allow_revoked)
+        snapshot = harness.snapshot_at(stopped.pin.commit)
+        chosen = settings(environment, harness, snapshot, flags)
+        source = _model(environment, chosen, model or stopped.model_name or None, on_progress)
+        kernel_python = None if python else stopped.python
+        kernel_python = kernel_python or _python(harness, chosen, python, trust=trust)
+        source.warm()
+        spec = replace(
+            _spec(environment, harness, chosen, kernel_python),
+            task=task,
+            limits=use_case.merged_limits(stopped.limits, flags or {}),
+            session=stopped.session,
+            model_name=source.name,
+            linked=stopped.linked,
+        )
+
+        async def go_on(ports: RunPorts) -> RunOutcome:
+            return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
+
+        live = (stopped.session, stopped.pin.commit)
+        return _in_loop(environment, harness, source, live, watcher, steering, go_on, root=stopped.root)
+
+
+def _spec(environment: Environment, harness: HarnessStore, chosen: Settings, python: PythonChoice) -> RunSpec:
+    """What settings say about a run; the task and what belongs to one session are still to be put in."""
+    from importlib.metadata import version
+
+    from harnessctl.commands.run import RunSpec
+
+    return RunSpec(
+        task="",
+        python=python,
         limits=chosen.limits,
         protocol=chosen.protocol,
         params=chosen.params,
         max_output=chosen.max_output,
         prompt_tokens=chosen.prompt_tokens,
-        skip_broken=skip_broken,
         variables=environment.variables,
         key_names=(chosen.api_key_env,) if chosen.api_key_env else (),
         repository=harness.repository_id,
         version=version("harnessctl"),
     )
 
-    async def work() -> RunOutcome:
+
+def _in_loop(
+    environment: Environment,
+    harness: HarnessStore,
+    source: ModelSource,
+    live: tuple[str, str],
+    watcher: Watcher,
+    steering: Steering | None,
+    work: Callable[[RunPorts], Awaitable[RunOutcome]],
+    *,
+    root: Path | None = None,
+) -> RunOutcome:
+    """Build the adapters of one session and run ``work`` with them.
+
+    :param live: the session's id and its pinned commit.
+    :param root: the work tree, by default the one around the current folder.
+    """
+    import asyncio
+    from contextlib import nullcontext
+
+    from harnessctl.commands.run import RunPorts
+    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
+    from harnessctl.layers.l3_durable.live import LivePin
+    from harnessctl.rlm.clock import SystemClock
+    from harnessctl.rlm.inbox import Inbox
+    from harnessctl.rlm.interrupts import Interrupts
+
+    async def in_loop() -> RunOutcome:
         client = source.build()
-        ports = use_case.RunPorts(
+        inbox = Inbox()
+        ports = RunPorts(
             model=client,
-            worktree=GitWorkTree(harness.root, harness.state_dir / "worktree", environment.variables),
+            worktree=GitWorkTree(root or harness.root, harness.state_dir / "worktree", environment.variables),
             harness_state=harness.fence,
             clock=SystemClock(),
             watcher=watcher,
             interrupts=Interrupts(),
+            pin=LivePin(harness.place, *live),
+            inbox=inbox,
         )
         try:
-            return await use_case.run(
-                spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
-            )
+            with steering(inbox.put) if steering else nullcontext():
+                return await work(ports)
         finally:
             await client.aclose()
 
-    return asyncio.run(work())
+    return asyncio.run(in_loop())
+
+
+def _store_at(root: Path, environment: Environment) -> HarnessStore:
+    """The harness of the repository that has its work tree at ``root``.
+
+    :raises NotFoundError: the folder is gone.
+    """
+    from harnessctl.domain.errors import NotFoundError
+    from harnessctl.layers.l3_durable.store import open_store
+
+    if not root.is_dir():
+        raise NotFoundError(f"the session's work tree {root} is gone", id="no_work_tree")
+    return open_store(root, environment, allow=allowed_by_user(environment))
+
+
+class _LinkedTrees:
+    """Work trees made and removed by git, for :mod:`harnessctl.commands.linked`."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._variables = environment.variables
+
+    def head(self, root: Path) -> str:
+        """Commit checked out at ``root``, "" for none."""
+        from harnessctl.layers.l3_durable.git.linked import head_of
+
+        return head_of(root)
+
+    def add(self, root: Path, path: Path, commit: str) -> None:
+        """Make ``path``, detached at ``commit``."""
+        from harnessctl.layers.l3_durable.git.linked import add_linked
+
+        add_linked(root, path, commit, self._variables)
+
+    def remove(self, root: Path, path: Path) -> None:
+        """Remove ``path``."""
+        from harnessctl.layers.l3_durable.git.linked import remove_linked
+
+        remove_linked(root, path, self._variables)
 
 
 def _python(harness: HarnessStore, chosen: Settings, flag: str | None, *, trust: bool) -> PythonChoice:

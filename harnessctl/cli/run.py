@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from harnessctl import bootstrap
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
+from harnessctl.cli.steering import TypedLines
 from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def command(
     trust: Annotated[
         bool, typer.Option("--trust", help="Let harness.toml name programs inside this clone.")
     ] = False,
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Work in a new work tree of HEAD beside this one.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     json_events: Annotated[
         bool, typer.Option("--json-events", help="Print each event as a JSON line, the result last.")
@@ -73,7 +77,7 @@ def command(
         "budgets.cell_s": cell_time,
         "run.protocol": protocol or None,
     }
-    with _watcher(as_json=as_json, json_events=json_events) as watcher:
+    with watcher_for(as_json=as_json, json_events=json_events) as watcher:
         outcome = bootstrap.run_session(
             task=_task(task),
             model=model or None,
@@ -83,9 +87,16 @@ def command(
             skip_broken=skip_broken,
             allow_revoked=allow_revoked,
             trust=trust,
+            worktree=worktree,
             watcher=watcher,
+            steering=steering_for(watcher),
             on_progress=watcher.progress,
         )
+    conclude(outcome, watcher, as_json=as_json, json_events=json_events)
+
+
+def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, json_events: bool) -> NoReturn:
+    """Print the result as it was asked for, and exit with the run's code."""
     if json_events:
         print(json.dumps({"type": "result", **outcome.result.to_json()}, ensure_ascii=True), flush=True)
     elif as_json:
@@ -93,6 +104,13 @@ def command(
     else:
         _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
     raise typer.Exit(int(outcome.exit_code))
+
+
+def steering_for(watcher: watching.Notes) -> TypedLines | None:
+    """Listens to the terminal of somebody who watches live; to nothing else."""
+    if isinstance(watcher, watching.Screen) and sys.stdin.isatty():
+        return TypedLines(sys.stdin.fileno(), watcher.note)
+    return None
 
 
 def _task(text: str) -> str:
@@ -104,7 +122,8 @@ def _task(text: str) -> str:
         raise UsageError(f"the task on stdin is not UTF-8: {error.reason}", id="bad_task") from error
 
 
-def _watcher(*, as_json: bool, json_events: bool) -> watching.Notes:
+def watcher_for(*, as_json: bool, json_events: bool) -> watching.Notes:
+    """How the run is shown."""
     if json_events:
         return watching.EventLines()
     if as_json:

@@ -1,4 +1,4 @@
-"""``harnessctl sessions list | show``."""
+"""``harnessctl sessions list | show | resume``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    help="List and read past sessions.",
+    help="List, read and resume past sessions.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -66,6 +66,66 @@ def show_command(
         return
     for line in lines_of(shown):
         say(line)
+
+
+@app.command("resume")
+def resume_command(
+    session: Annotated[
+        str, typer.Argument(metavar="ID", help="Session id or its unique beginning; the newest by default.")
+    ] = "",
+    task: Annotated[str, typer.Option("--task", help="More to do; needed where there is an answer.")] = "",
+    model: Annotated[str, typer.Option("--model", help="Go on with another model.")] = "",
+    python: Annotated[str, typer.Option("--python", help="Python that the new kernel runs on.")] = "",
+    max_turns: Annotated[
+        int | None, typer.Option("--max-turns", min=1, help="New limit of turns, those before included.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, help="New limit of tokens, those before included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0, help="New limit of cost in US dollars.")
+    ] = None,
+    max_time: Annotated[
+        float | None, typer.Option("--max-time", min=0, help="New limit of seconds in which it runs.")
+    ] = None,
+    allow_revoked: Annotated[
+        bool, typer.Option("--allow-revoked", help="Go on with a pin that holds what was taken back later.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let harness.toml name programs inside this clone.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    json_events: Annotated[
+        bool, typer.Option("--json-events", help="Print each new event as a JSON line, the result last.")
+    ] = False,
+) -> None:
+    """Go on with a session that stopped: interrupted, killed, out of budget, or with more to do.
+
+    Nothing that ran is run again. The kernel is new: the model is told which variables are lost, and for a
+    call that was cut off that its effects are unknown. Pin, limits and what was used count on.
+    """
+    from harnessctl.cli.run import conclude, steering_for, watcher_for
+
+    flags = {
+        "budgets.turns": max_turns,
+        "budgets.tokens": max_tokens,
+        "budgets.cost_usd": max_cost,
+        "budgets.wall_s": max_time,
+    }
+    with watcher_for(as_json=as_json, json_events=json_events) as watcher:
+        outcome = bootstrap.resume_session(
+            session=session,
+            task=task,
+            model=model or None,
+            python=python or None,
+            flags=flags,
+            allow_revoked=allow_revoked,
+            trust=trust,
+            watcher=watcher,
+            steering=steering_for(watcher),
+            on_progress=watcher.progress,
+        )
+    conclude(outcome, watcher, as_json=as_json, json_events=json_events)
 
 
 def _short(task: str) -> str:

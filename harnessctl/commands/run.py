@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from harnessctl.commands.safety import Safety, environment_of, gates_of, sandbox_json
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.event import LOG_SCHEMA, EventType
@@ -19,16 +20,16 @@ from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import render_harness
 from harnessctl.layers.l1_context.view import View
-from harnessctl.layers.l2_execution.environment import kernel_environment
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.clock import NoPin
 from harnessctl.rlm.ending import exit_code
+from harnessctl.rlm.gates import Gates, last_runs
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.kernels import Kernels, kernel_starter
+from harnessctl.rlm.kernels import Kernels, Wrap, kernel_starter
 from harnessctl.rlm.log import LOG_NAME
 from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.parts import TurnParts
@@ -60,6 +61,8 @@ class RunSpec:
     :ivar key_names: variables the model client takes keys from; they never reach the kernel.
     :ivar session: id of the session; "" makes one.
     :ivar model_name: the name that finds the model again.
+    :ivar safety: what the run is kept within.
+    :ivar linked: for a work tree made for this session: {"from": its repository's, "commit": its HEAD}.
     """
 
     task: str
@@ -76,6 +79,8 @@ class RunSpec:
     version: str = ""
     session: str = ""
     model_name: str = ""
+    linked: Mapping[str, str] | None = None
+    safety: Safety = field(default_factory=Safety)
 
 
 @dataclass(frozen=True)
@@ -132,8 +137,9 @@ async def run(
             facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
             entries = tuple(snapshot.entries.values())
             system = system_message(facts, render_harness(entries, spec.prompt_tokens).text)
-            header = _header(spec, pin, ports, session, skipped, protocol)
             parts = parts_of(spec, snapshot, ports, recorder, View(system, protocol))
+            header = _header(spec, pin, ports, session, skipped, protocol)
+            header |= spec.safety.to_json(parts.gates)
             opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": spec.task}))
             return await finish(opening, spec, pin, ports, parts, recorder)
         finally:
@@ -230,6 +236,8 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
     entries = tuple(snapshot.entries.values())
     wall = spec.limits.wall_s
     left = None if wall is None else wall - journal.tally.running_s
+    header = recorder.events[0].data if recorder.events else None
+    environment = _environment(spec, recorder.folder.name)
     return TurnParts(
         journal=journal,
         model=ports.model,
@@ -245,6 +253,7 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
         params=spec.params,
         max_output=spec.max_output,
         deadline=None if left is None else ports.clock.monotonic() + left,
+        gates=gates_of(spec.safety, environment, ports.worktree, header),
     )
 
 
@@ -264,14 +273,23 @@ def _kernels(
         write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
     except OSError as error:
         raise StorageError(file, error.strerror or str(error)) from error
-    environment = kernel_environment(
-        spec.variables,
-        session,
-        keys=spec.key_names,
-        ipython_folder=folder / "ipython",
-        python=Path(spec.python.path) if spec.python.virtual else None,
+    environment = _environment(spec, session, folder)
+    root, sandbox = ports.worktree.root, spec.safety.sandbox
+    wrap: Wrap | None = None
+    if sandbox is not None:
+        home = folder / "ipython"
+        home.mkdir(mode=0o700, exist_ok=True)
+
+        def wrap(command: Sequence[str], sockets: Path) -> Sequence[str]:
+            return sandbox.wrap(command, (sockets, home), (file,))
+
+    return Kernels(kernel_starter(spec.python.path, root, folder, environment, file, wrap))
+
+
+def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:
+    return environment_of(
+        spec.variables, spec.safety, session=session, keys=spec.key_names, python=spec.python, folder=folder
     )
-    return Kernels(kernel_starter(spec.python.path, ports.worktree.root, folder, environment, file))
 
 
 def _for_cells(entry: Entry) -> dict[str, object]:
@@ -291,12 +309,13 @@ def _header(
         "version": spec.version,
         "repository": spec.repository,
         "root": str(ports.worktree.root),
+        "linked": dict(spec.linked) if spec.linked else None,
         "pin": pin.to_json(),
         "skipped": list(skipped),
         "model": ports.model.identity.to_json(),
         "model_name": spec.model_name,
         "protocol": protocol,
-        "python": {"path": spec.python.path, "why": spec.python.why},
+        "python": {"path": spec.python.path, "why": spec.python.why, "virtual": spec.python.virtual},
         "base_prompt": base_prompt_digest(),
         "limits": asdict(spec.limits),
         "harness_state": dict(ports.harness_state.capture()),
@@ -316,7 +335,7 @@ def _result(
     return RunResult(
         session=header["session"],
         ending=end.ending,
-        verified=False,
+        verified=end.verified,
         model=ports.model.identity,
         pin=pin,
         python=spec.python.path,
@@ -325,6 +344,9 @@ def _result(
         tree_after=end.tree,
         changes=ports.worktree.changes(header["tree"], end.tree),
         skipped=tuple(header["skipped"]),
+        gates=last_runs(parts.journal.events),
+        allowed_inputs=_allowed(parts.gates),
+        sandbox=sandbox_json(spec.safety.sandbox),
         cells=tally.cells,
         turns=tally.last_turn,
         moved=tuple(
@@ -336,3 +358,10 @@ def _result(
 def _with_artifacts(result: RunResult, folder: Path) -> RunResult:
     names = [name for name in (LOG_NAME, PATCH_NAME) if (folder / name).exists()]
     return replace(result, artifacts=tuple(artifact(folder, name) for name in names))
+
+
+def _allowed(gates: Gates | None) -> dict[str, list[str]]:
+    """What ``--allow-gate-input`` permitted, and what of it was used."""
+    if gates is None:
+        return {"globs": [], "changed": []}
+    return {"globs": list(gates.plan.allowed), "changed": list(gates.allowed_changes)}

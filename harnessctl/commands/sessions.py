@@ -86,6 +86,19 @@ def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
     :raises NotFoundError: none.
     :raises UsageError: more than one.
     """
+    folder = find_session(state_dir, prefix)
+    trajectory = read_trajectory(folder)
+    events = tuple(_masked(event, mask) for event in trajectory.events)
+    summary = _summary(folder, mask) or SessionSummary(folder.name, None, "damaged", False, "", "", None)
+    return ShownSession(summary, events, trajectory.damage)
+
+
+def find_session(state_dir: Path, prefix: str) -> Path:
+    """Folder of the session whose id begins with ``prefix``; "" is the newest.
+
+    :raises NotFoundError: none.
+    :raises UsageError: more than one.
+    """
     folder = state_dir / "sessions"
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
     found = [name for name in names if name.startswith(prefix.upper())]
@@ -101,12 +114,7 @@ def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
             id="ambiguous_session",
             hint="write more of the id",
         )
-    trajectory = read_trajectory(folder / found[-1])
-    events = tuple(_masked(event, mask) for event in trajectory.events)
-    summary = _summary(folder / found[-1], mask) or SessionSummary(
-        found[-1], None, "damaged", False, "", "", None
-    )
-    return ShownSession(summary, events, trajectory.damage)
+    return folder / found[-1]
 
 
 def _summary(folder: Path, mask: Mask) -> SessionSummary | None:

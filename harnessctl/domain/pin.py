@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Mode(StrEnum):
@@ -50,6 +52,19 @@ class Pin:
     entries: str
     mode: Mode | None = None
     note: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Pin:
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            source=PinSource(data["source"]),
+            branch=str(data["branch"]),
+            commit=str(data.get("commit") or ""),
+            tree=str(data.get("tree") or ""),
+            entries=str(data["entries"]),
+            mode=Mode(data["mode"]) if data.get("mode") else None,
+            note=str(data.get("note") or ""),
+        )
 
     def to_json(self) -> dict[str, object]:
         """The pin as it stands in a session's header and in ``result.json``."""

@@ -22,6 +22,8 @@ from harnessctl.models.scripted import ScriptedClient
 class ModelSource:
     """A model that was found: who it is, and how to get a client for it.
 
+    :ivar name: what finds it again, from any folder.
+
     Nothing heavy is imported or started before the client's first call; ``warm`` may be called earlier
     to begin it in the background.
     """
@@ -29,6 +31,7 @@ class ModelSource:
     identity: ModelIdentity
     build: Callable[[], ModelClient]
     warm: Callable[[], None]
+    name: str = ""
 
 
 def _silent(what: str, done: int, total: int) -> None:
@@ -51,7 +54,10 @@ def resolve(
     if kind == "scripted" and rest:
         script = read_script(Path(rest).expanduser())
         identity = _protocol(script.identity, settings)
-        return ModelSource(identity, lambda: ScriptedClient(replace(script, identity=identity)), _nothing)
+        found = f"scripted:{Path(rest).expanduser().absolute()}"
+        return ModelSource(
+            identity, lambda: ScriptedClient(replace(script, identity=identity)), _nothing, found
+        )
     if name == "local" or (kind == "local" and rest):
         return _local(Path(rest).expanduser() if rest else None, settings, environment, on_progress)
     return _litellm(name, settings, environment)
@@ -93,7 +99,7 @@ def _local(
             on_progress=on_progress,
         )
 
-    return ModelSource(identity, build, preload)
+    return ModelSource(identity, build, preload, f"local:{weights.absolute()}" if weights else "local")
 
 
 def _litellm(name: str, settings: Settings, environment: Environment) -> ModelSource:
@@ -118,7 +124,7 @@ def _litellm(name: str, settings: Settings, environment: Environment) -> ModelSo
     def build() -> ModelClient:
         return LitellmClient(identity, route, api_base=settings.api_base, api_key=key)
 
-    return ModelSource(identity, build, preload)
+    return ModelSource(identity, build, preload, name)
 
 
 def _identity(name: str, settings: Settings) -> tuple[ModelIdentity, str]:

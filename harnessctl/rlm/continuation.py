@@ -54,8 +54,8 @@ def _failed_gates(events: Sequence[Event]) -> list[Mapping[str, Any]]:
     """Data of the gates that did not pass on the answer that the events end with."""
     gates: list[Mapping[str, Any]] = []
     for event in reversed(events):
-        if event.type in _TOLD:
-            break
+        if event.type in _TOLD or event.data.get("what") == "resume":
+            break  # gates look again at what somebody may have mended meanwhile
         if event.type is EventType.GATE and event.data.get("status") != "passed":
             gates.append(event.data)
     return gates[::-1]
@@ -116,7 +116,7 @@ def _given_up(events: Sequence[Event]) -> Ending | None:
 
 
 def _since_resume(events: Sequence[Event]) -> Iterator[Event]:
-    """Repairs since the session began or was last picked up, newest first: what went wrong before was told."""
+    """Repairs since the session began or was last picked up, newest first; older ones were ended for."""
     for event in reversed(events):
         if event.type is EventType.REPAIR:
             if event.data.get("what") == "resume":

@@ -24,8 +24,9 @@ class OccupiedError(ConflictError):
     """Another session works in the same work tree."""
 
     def __init__(self, root: Path, holder: dict[str, object]) -> None:
+        session, pid = holder.get("session", "unknown"), holder.get("pid", "unknown")
         super().__init__(
-            f"session {holder.get('session', 'unknown')} (process {holder.get('pid', 'unknown')}) works in {root}",
+            f"session {session} (process {pid}) works in {root}",
             id="work_tree_occupied",
             hint="wait for its end, or add --worktree to work in a work tree of its own",
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from harnessctl.config import KERNEL_MARK
 
 FILE_NAME = "kernel.json"
 #: Start times come from clock ticks; two readings of one process agree within this many seconds.
@@ -76,3 +80,26 @@ def forget(session_dir: Path) -> None:
     path = session_dir / FILE_NAME
     if path.exists():
         os.unlink(path)
+
+
+def end_left_over(session_dir: Path, session: str) -> int:
+    """End what an earlier process of ``session`` left running; how many processes that were.
+
+    The guard does this as a rule. It is for a guard that was killed together with its owner: the kernel
+    is known by its registration, what it started by the mark in its environment.
+
+    :param session_dir: folder with the registration.
+    """
+    import psutil
+
+    known = Registration.read(session_dir)
+    found = {pid for pid in known.alive() if pid != os.getpid()} if known is not None else set()
+    for process in psutil.process_iter(["pid"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(KERNEL_MARK) == session and process.pid != os.getpid():
+                found.add(process.pid)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    forget(session_dir)
+    return len(found)

@@ -30,14 +30,29 @@ def resolve_pin(place: Place, at: str | None = None, *, allow_revoked: bool = Fa
     else:
         lock = read_lock(place.lock_path) if place.lock_path else None
         pin = from_lock(place, lock) if lock else _unpinned(place)
-    revoked = () if allow_revoked else revoked_updates(place, pin.commit)
+    refuse_revoked(place, pin.commit, allow=allow_revoked)
+    return pin
+
+
+def refuse_revoked(place: Place, commit: str, *, allow: bool = False) -> None:
+    """:raises RefusedError: ``pin_revoked``, unless ``allow``: ``commit`` holds what was taken back since."""
+    revoked = () if allow else revoked_updates(place, commit)
     if revoked:
         raise RefusedError(
-            f"the pinned revision {pin.commit[:12]} holds {', '.join(revoked)}, which was taken back since",
+            f"the pinned revision {commit[:12]} holds {', '.join(revoked)}, which was taken back since",
             id="pin_revoked",
             hint="pin a newer revision, or pass --allow-revoked to read it all the same",
         )
-    return pin
+
+
+def refuse_absent(place: Place, pin: Pin) -> None:
+    """:raises NotFoundError: ``pin_missing``: the commit that a session read is not in this clone."""
+    if pin.commit and not place.repository.has(pin.commit):
+        raise NotFoundError(
+            f"the session reads {pin.commit} of branch '{pin.branch}', which is not in this clone",
+            id="pin_missing",
+            hint=f"git fetch {place.remote or 'REMOTE'} {pin.commit}",
+        )
 
 
 def from_lock(place: Place, lock: Lock) -> Pin:

@@ -1,0 +1,68 @@
+"""``--worktree``: a work tree made for one session, beside the repository, removed when it is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harnessctl.domain.errors import UsageError
+
+
+class LinkedTrees(Protocol):
+    """git's linked work trees."""
+
+    def head(self, root: Path) -> str:
+        """Commit checked out at ``root``, "" for none."""
+        ...
+
+    def add(self, root: Path, path: Path, commit: str) -> None:
+        """Make the work tree ``path`` of the repository at ``root``, detached at ``commit``."""
+        ...
+
+    def remove(self, root: Path, path: Path) -> None:
+        """Remove it with all it holds."""
+        ...
+
+
+@dataclass
+class Made:
+    """A work tree made for a session.
+
+    :ivar changed: whether files in it are other than at the start; it is kept then.
+    """
+
+    path: Path
+    commit: str
+    changed: bool = True
+
+
+@contextmanager
+def own_work_tree(
+    trees: LinkedTrees, root: Path, session: str, tell: Callable[[str], None]
+) -> Iterator[Made]:
+    """A work tree of its own for ``session``, at the commit that ``root`` has checked out.
+
+    :raises UsageError: ``no_commit``: there is nothing to check out.
+    """
+    commit = trees.head(root)
+    if not commit:
+        raise UsageError(f"{root} has no commit yet that a work tree could be made of", id="no_commit")
+    made = Made(path_for(root, session), commit)
+    trees.add(root, made.path, commit)
+    tell(f"works in {made.path}, at commit {commit[:12]}; uncommitted changes of {root} are not there")
+    try:
+        yield made
+    finally:
+        if made.changed or trees.head(made.path) != commit:
+            tell(f"what it changed is in {made.path}; when done with it: git worktree remove")
+        else:
+            trees.remove(root, made.path)
+            tell(f"{made.path} was left as it was, and is removed")
+
+
+def path_for(root: Path, session: str) -> Path:
+    """Beside the repository, where people keep work trees and nothing hides them from the kernel."""
+    return root.with_name(f"{root.name}-{session.lower()}")

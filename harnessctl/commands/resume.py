@@ -1,0 +1,199 @@
+"""``sessions resume``: go on with a session that stopped, whatever stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harnessctl.commands.linked import LinkedTrees
+from harnessctl.commands.run import RunOutcome, RunPorts, RunSpec, check_loads, finish, parts_of, protocol_of
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Limits, Usage
+from harnessctl.domain.outcome import RunStatus
+from harnessctl.domain.pin import Pin
+from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l1_context.harness import render_harness
+from harnessctl.layers.l1_context.view import View, system_of
+from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.layers.l2_execution.registration import end_left_over
+from harnessctl.rlm.continuation import decide
+from harnessctl.rlm.ending import Ending
+from harnessctl.rlm.occupancy import occupied
+from harnessctl.rlm.ports import Clock
+from harnessctl.rlm.prompt import SessionFacts, system_message
+from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.reopen import Addition, additions, last_end
+from harnessctl.rlm.tally import Tally
+
+#: Flags that raise a limit, by the reason that names the limit.
+_LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A session's log, open to go on, and what it says of itself.
+
+    :ivar root: work tree that the session works in.
+    :ivar home: work tree whose repository, lock and refs count: another one after ``--worktree``.
+    :ivar linked: how ``root`` was made after ``--worktree``: {"from", "commit"}; None otherwise.
+    :ivar model_name: the name that finds its model again, "" when the log does not tell.
+    :ivar model: identity of the model that it last used, as JSON.
+    """
+
+    recorder: Recorder
+    header: Mapping[str, Any]
+    pin: Pin
+    root: Path
+    home: Path
+    linked: Mapping[str, str] | None
+    model_name: str
+    model: Mapping[str, Any]
+    protocol: Protocol
+    limits: Limits
+
+    @property
+    def session(self) -> str:
+        """Its id."""
+        return str(self.header["session"])
+
+    @property
+    def python(self) -> PythonChoice | None:
+        """The Python of its kernels, None when that is gone."""
+        said = self.header["python"]
+        if not Path(said["path"]).exists():
+            return None
+        return PythonChoice(said["path"], "as before", virtual=bool(said.get("virtual")))
+
+
+def open_stopped(folder: Path, clock: Clock) -> Stopped:
+    """Open the log in ``folder``; a torn tail is repaired.
+
+    :raises ConflictError: the session runs.
+    :raises NotFoundError: there is no log.
+    :raises HarnessError: the log is damaged, or holds no header.
+    """
+    recorder = Recorder.open(folder, clock)
+    first = recorder.events[0] if recorder.events else None
+    if first is None or first.type is not EventType.HEADER:
+        recorder.close()
+        raise HarnessError(
+            f"the log of session {folder.name} ends before its header; there is nothing to go on with",
+            id="no_header",
+            hint="start anew: harnessctl run",
+        )
+    header = first.data
+    stated = {**header}
+    for event in recorder.events:
+        if event.type is EventType.REPAIR and event.data.get("what") == "resume":
+            stated.update(event.data)
+    linked = header.get("linked")
+    return Stopped(
+        recorder=recorder,
+        header=header,
+        pin=Pin.from_json(header["pin"]),
+        root=Path(header["root"]),
+        home=Path(linked["from"] if linked else header["root"]),
+        linked=linked,
+        model_name=str(stated.get("model_name") or ""),
+        model=stated["model"],
+        protocol=stated["protocol"],
+        limits=Limits.from_json(stated["limits"]),
+    )
+
+
+def restore_work_tree(stopped: Stopped, trees: LinkedTrees) -> None:
+    """Make the session's own work tree again, where it was removed because nothing had changed in it."""
+    if stopped.linked is not None and not stopped.root.exists():
+        trees.add(stopped.home, stopped.root, stopped.linked["commit"])
+
+
+async def resume(
+    stopped: Stopped, spec: RunSpec, snapshot: Snapshot, ports: RunPorts, *, state_dir: Path
+) -> RunOutcome:
+    """Go on with ``stopped`` to its next end. Nothing that ran is run again.
+
+    :param spec: limits and task (more work for it, or "") among others; its model is ``ports.model``.
+    :raises UsageError: it has ended with an answer and there is no further task, or a limit is used up.
+    :raises OccupiedError: another session works in its work tree.
+    """
+    events = stopped.recorder.events
+    refuse_ended(events, spec.task, spec.limits)
+    check_loads(snapshot, skip_broken=bool(stopped.header["skipped"]))
+    folder = stopped.recorder.folder
+    with occupied(state_dir, stopped.root, stopped.session):
+        end_left_over(folder / "kernel", stopped.session)
+        view = _view(stopped, spec, snapshot, ports)
+        parts = parts_of(spec, snapshot, ports, stopped.recorder, view)
+        tally = parts.journal.tally
+        # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
+        ended = last_end(events) is not None
+        facts = {
+            "model": ports.model.identity.to_json(),
+            "model_name": spec.model_name,
+            "protocol": view.protocol,
+            "limits": asdict(spec.limits),
+            "harness_state": dict(ports.harness_state.capture() if ended else tally.harness_state),
+            "version": spec.version,
+        }
+        opening = additions(events, tally.variables, facts)
+        if spec.task.strip():
+            opening.append(Addition(EventType.TASK, {"text": spec.task}))
+        parts.inbox.restore(events)
+        return await finish(opening, spec, stopped.pin, ports, parts, stopped.recorder)
+
+
+def refuse_ended(events: Sequence[Event], task: str, limits: Limits) -> None:
+    """Refuse what would end at once: an answered session without a further task, a spent limit.
+
+    :raises UsageError: ``session_ended`` or ``limit_used``.
+    """
+    end = last_end(events)
+    if end is not None and end.data.get("status") == RunStatus.SUCCESS and not task.strip():
+        raise UsageError(
+            "the session has ended with an answer",
+            id="session_ended",
+            hint='give it more to do: --task "…"',
+        )
+    tally = Tally()
+    for event in events:
+        tally.add(event)
+    used = sum(tally.used.values(), Usage())
+    ending = decide(events, limits, used)
+    if limits.wall_s is not None and tally.running_s >= limits.wall_s:
+        detail = f"{tally.running_s:.0f} of {limits.wall_s:.0f} s of wall clock used"
+        ending = Ending(RunStatus.BUDGET_EXHAUSTED, "wall", detail=detail)
+    if ending is not None and ending.status is RunStatus.BUDGET_EXHAUSTED:
+        raise UsageError(
+            f"the session has used up a limit: {ending.detail}",
+            id="limit_used",
+            hint=f"raise it with {_LIMIT_FLAGS[ending.reason]}; what was used before counts",
+        )
+
+
+def _view(stopped: Stopped, spec: RunSpec, snapshot: Snapshot, ports: RunPorts) -> View:
+    """The view in the protocol of the model that goes on; the system message stays unless that changes."""
+    same = ports.model.identity.to_json() == dict(stopped.model)
+    protocol = stopped.protocol if same else protocol_of(spec.protocol, ports.model)
+    system = system_of(stopped.recorder.events) if protocol == stopped.protocol else ""
+    if not system:
+        facts = SessionFacts(str(stopped.root), spec.python.path, protocol)
+        entries = tuple(snapshot.entries.values())
+        system = system_message(facts, render_harness(entries, spec.prompt_tokens).text)
+    return View(system, protocol)
+
+
+def merged_limits(logged: Limits, flags: Mapping[str, Any]) -> Limits:
+    """The session's own limits, with those given on the command line in their place.
+
+    :param flags: by dotted name, such as ``budgets.turns``; None for what was not given.
+    """
+    given = {
+        key.removeprefix("budgets."): value
+        for key, value in flags.items()
+        if key.startswith("budgets.") and value is not None
+    }
+    return replace(logged, **given)

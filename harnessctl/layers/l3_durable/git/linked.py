@@ -1,0 +1,42 @@
+"""A work tree of its own for one session: linked to the repository, detached at a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ResetMode
+
+from harnessctl.domain.errors import HarnessError
+from harnessctl.layers.l3_durable.git.cli import run_git
+
+
+def add_linked(root: Path, path: Path, commit: str, variables: Mapping[str, str]) -> None:
+    """Make the work tree ``path`` of the repository at ``root``, detached at ``commit``.
+
+    Files are written without the filters that configuration names (git-lfs and the like), whose
+    programs would run then: such files hold what the repository stores.
+
+    :raises HarnessError: it cannot be made; nothing is left behind.
+    """
+    run_git(["worktree", "add", "--quiet", "--detach", "--no-checkout", str(path), commit], root, variables)
+    try:
+        repository = pygit2.Repository(str(path))
+        repository.reset(pygit2.Oid(hex=commit), ResetMode.HARD)
+    except (pygit2.GitError, OSError) as error:
+        remove_linked(root, path, variables)
+        raise HarnessError(f"cannot fill the work tree {path}: {error}", id="no_work_tree") from error
+
+
+def remove_linked(root: Path, path: Path, variables: Mapping[str, str]) -> None:
+    """Remove a work tree with everything in it."""
+    run_git(["worktree", "remove", "--force", str(path)], root, variables)
+
+
+def head_of(path: Path) -> str:
+    """Commit that the work tree ``path`` has checked out, "" when it cannot be told."""
+    try:
+        return str(pygit2.Repository(str(path)).head.target)
+    except (pygit2.GitError, KeyError, ValueError):
+        return ""
