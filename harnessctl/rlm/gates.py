@@ -150,11 +150,14 @@ class _Gated:
 
 
 def failures(journal: Journal, gate: str) -> int:
-    """How often ``gate`` has failed so far in this session."""
-    return sum(
-        e.type is EventType.GATE and e.data.get("name") == gate and e.data.get("status") != "passed"
-        for e in journal.events
-    )
+    """How often ``gate`` has failed since the session began or was last picked up."""
+    count = 0
+    for event in reversed(journal.events):
+        if event.type is EventType.REPAIR and event.data.get("what") == "resume":
+            break
+        failed = event.type is EventType.GATE and event.data.get("status") != "passed"
+        count += failed and event.data.get("name") == gate
+    return count
 
 
 def unsettled(answer: Ending, paths: Sequence[str]) -> Ending:

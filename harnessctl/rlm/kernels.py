@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -45,16 +45,24 @@ class RunningKernel(Protocol):
         ...
 
 
+#: A command and a folder that it must reach -> the command to start instead.
+Wrap = Callable[[Sequence[str], Path], Sequence[str]]
 #: Starts a kernel; raises :class:`HarnessError` when it does not come up.
 StartKernel = Callable[[], Awaitable[RunningKernel]]
 
 
 def kernel_starter(
-    python: str, cwd: Path, folder: Path, environment: Mapping[str, str], entries: Path
+    python: str,
+    cwd: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    entries: Path,
+    wrap: Wrap | None = None,
 ) -> StartKernel:
     """A starter of real kernels that know ``final`` and the rules of cells.
 
     :param entries: JSON file with the pinned entries, for ``harness.show`` in a cell.
+    :param wrap: puts the kernel's command into a sandbox that shows the folder given beside it.
     """
 
     async def start() -> RunningKernel:
@@ -69,7 +77,8 @@ def kernel_starter(
             kernel_api.VARIABLES_MIME,
         )
         load = _LOAD.format(path=kernel_api.__file__, entries=str(entries))
-        return await Kernel.start(KernelSpec(python, cwd, folder, environment, (load, _LIMIT), signs))
+        setup = (load, _LIMIT)
+        return await Kernel.start(KernelSpec(python, cwd, folder, environment, setup, wrap, signs))
 
     return start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,9 @@ class RunResult:
 
     :ivar usage: by node of the tree of sessions; the root is ``root``.
     :ivar tree_before: hash of the work tree's content at the start.
+    :ivar gates: each gate's last run.
+    :ivar allowed_inputs: gate inputs that were allowed to change, and those that did.
+    :ivar sandbox: None without one.
     :ivar skipped: ids of entries left out with ``--skip-broken``.
     :ivar moved: harness state that moved during the run for no known reason.
     """
@@ -75,6 +78,8 @@ class RunResult:
     cells: int = 0
     turns: int = 0
     gates: tuple[Mapping[str, Any], ...] = ()
+    allowed_inputs: Mapping[str, list[str]] = field(default_factory=lambda: {"globs": [], "changed": []})
+    sandbox: Mapping[str, bool] | None = None
     moved: tuple[Moved, ...] = ()
 
     @property
@@ -102,6 +107,8 @@ class RunResult:
                 "nodes": {name: usage.to_json() for name, usage in self.usage.items()},
             },
             "gates": [dict(gate) for gate in self.gates],
+            "allowed_gate_inputs": dict(self.allowed_inputs),
+            "sandbox": dict(self.sandbox) if self.sandbox is not None else None,
             "changes": {
                 "tree_before": self.tree_before,
                 "tree_after": self.tree_after,

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,9 @@ IDLE_S = 10.0
 #: Seconds an idle kernel may take to leave by itself, so that open files are flushed.
 LEAVE_S = 2.0
 
+#: A sandbox tells a signal as a shell does: this much more than its number.
+SHELL_SIGNAL = 128
+
 _GUARD = Path(__file__).with_name("guard.py")
 _OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
 
@@ -63,6 +66,7 @@ class KernelSpec:
     """What a kernel is started with.
 
     :ivar folder: the session's folder, where the registration and the kernel's own log stand.
+    :ivar wrap: puts the command into a sandbox that shows the folder with its sockets; None: as it is.
     :ivar setup: cells run before the first one; IPython does not count them.
     """
 
@@ -71,6 +75,7 @@ class KernelSpec:
     folder: Path
     environment: Mapping[str, str]
     setup: tuple[str, ...] = ()
+    wrap: Callable[[Sequence[str], Path], Sequence[str]] | None = None
     signs: KernelSigns = field(default_factory=KernelSigns)
 
 
@@ -209,6 +214,8 @@ class Kernel:
         file = write_connection(self._sockets, info)
         ours, theirs = socket.socketpair()
         command = [self._spec.python, "-m", "ipykernel_launcher", "-f", str(file), *_OPTIONS]
+        if self._spec.wrap is not None:
+            command = list(self._spec.wrap(command, self._sockets))
         with theirs:
             arguments = [str(theirs.fileno()), str(self._sockets), str(self._log), "--", *command]
             # Popen waits only until the guard's exec, some milliseconds.
@@ -264,6 +271,8 @@ class Kernel:
             while line := await reader.readline():
                 message = json.loads(line)
                 death = Death(message["exit"], message["signal"])
+        if self._spec.wrap is not None and (death.exit_code or 0) > SHELL_SIGNAL:
+            death = Death(None, (death.exit_code or 0) - SHELL_SIGNAL)
         if death == Death():
             self._kill_orphan()
         self.death = death
