@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.names import PROPOSALS
 from harnessctl.layers.l3_durable.validation import InvalidError
 from tests.conftest import Git
+from tests.fakes.careless import hasty
 from tests.fakes.harness import add, fsck_is_clean, land, note, propose, started, store_of, text_of
 
 ROOT = Path(__file__).parents[2]
@@ -36,13 +38,7 @@ store = store_of(Git(Path({repo!r})))
 {code}
 """
 
-NO_SWAP = """
-import pygit2
-class Blind(type(store.repository.refs)):
-    def move(self, name, old, new, message):
-        self._raw.create_reference_direct(name, pygit2.Oid(hex=new), True, message)
-store.repository.refs = Blind(store.repository.raw)
-"""
+NO_SWAP = "from tests.fakes.careless import blind\nblind(store)\n"
 
 
 def child(git: Git, code: str, first: str = "") -> subprocess.Popen[bytes]:
@@ -257,38 +253,18 @@ def by_hand(git: Git, tmp_path: Path, path: str, text: str | None, message: str 
     return commit
 
 
-POINTS = ("checked", "written", "moved", "cleaned")
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_point_leaves_the_update_landed_or_open(repo: Git, point: str) -> None:
-    store = started(repo)
-    proposal = propose(store, "a", "one")
-    stop = f"import os\nstore.writer.reached = lambda p: p == {point!r} and os.kill(os.getpid(), 9)\n"
-    process = child(repo, f"{stop}store.accept({proposal.id!r})")
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    after = store_of(repo)
-    landed = point in ("moved", "cleaned")
-    assert [(u.id, u.state) for u in after.updates()] == [
-        (proposal.id, UpdateState.LANDED if landed else UpdateState.OPEN)
-    ]
-    assert [p.id for p in after.proposals()] == ([] if landed else [proposal.id])
-    assert (text_of(repo, "a") == "one") is landed
-    if not landed:
-        after.accept(proposal.id)
-    land(after, "b", "next")
-    assert fsck_is_clean(repo)
-
-
 def test_a_ref_that_is_held_ends_in_words(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock file of another program is never removed, however old."""
     store = started(repo)
-    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.PATIENCE", 0.3)
+    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.STUCK", 0.3)
     lock = repo.root / ".git/refs/heads/harness.lock"
     lock.touch()
-    with pytest.raises(ConflictError) as caught:
-        add(store, "a", "one")
-    assert caught.value.id == "moved_ref"
+    for age in (0, 3600):
+        os.utime(lock, (time.time() - age,) * 2)
+        with pytest.raises(ConflictError) as caught:
+            add(store, "a", "one")
+        assert caught.value.id == "moved_ref"
+        assert str(lock) in caught.value.message
     lock.unlink()
     add(store, "a", "one")
 
@@ -322,26 +298,61 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0, ctypes.get_errno()
 """
-TURNED_OFF = "import pygit2\npygit2.option(pygit2.enums.Option.ENABLE_FSYNC_GITDIR, False)\n"
+HASTY = "from tests.fakes.careless import hasty\nhasty(store)\n"
+NEVER = "from tests.fakes.careless import never_sync\nnever_sync()\n"
+IMPATIENT = "import harnessctl.layers.l3_durable.writer as w\nw.STUCK = 0.2\n"
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in FSYNC, reason="seccomp filters are Linux's"
 )
-@pytest.mark.parametrize("off", [False, True])
-def test_a_landing_reaches_the_disk_before_it_counts(repo: Git, off: bool) -> None:
-    """Where fsync fails, so does the landing; with the guard off it would not even notice."""
+@pytest.mark.parametrize("without", ["nothing", "objects", "both"])
+def test_a_landing_reaches_the_disk_before_it_counts(repo: Git, without: str) -> None:
+    """Where fsync fails, so does the landing; with both guards taken out it would not even notice."""
     started(repo)
-    code = WITHOUT_FSYNC.format(numbers=FSYNC[platform.machine()]) + "add(store, 'a', 'one')"
-    process = child(repo, code, TURNED_OFF if off else "")
+    code = IMPATIENT + (HASTY if without != "nothing" else "")
+    code += WITHOUT_FSYNC.format(numbers=FSYNC[platform.machine()]) + "add(store, 'a', 'one')"
+    process = child(repo, code, NEVER if without == "both" else "")
     _, said = process.communicate(timeout=60)
-    if off:
+    if without == "both":
         assert process.returncode == 0, said.decode()
         assert text_of(repo, "a") == "one"
     else:
         assert process.returncode == 1
-        assert "write_failed" in said.decode() or "cannot write into the repository" in said.decode()
+        words = {
+            "nothing": "cannot write into the repository",
+            "objects": "could not be moved: could not fsync",
+        }
+        assert words[without] in said.decode()
         assert text_of(repo, "a") is None
+
+
+@pytest.mark.parametrize("careful", [True, False])
+def test_every_object_is_on_the_disk_before_the_branch_moves(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, careful: bool
+) -> None:
+    store = started(repo) if careful else hasty(started(repo))
+    tip = store.landed_tip()
+    synced: set[str] = set()
+    before_the_move: list[set[str]] = []
+
+    def fsync(handle: int, real: Callable[[int], None] = os.fsync) -> None:
+        real(handle)
+        here = os.fstat(handle)
+        synced.add(f"{here.st_dev}:{here.st_ino}")
+
+    def reached(point: str) -> None:
+        if point == "before moved":
+            before_the_move.append(set(synced))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.writer.reached = reached
+    landed = add(store, "a", "one")
+    listed = repo("rev-list", "--objects", landed.commit, f"^{tip}").splitlines()
+    paths = [repo.root / ".git/objects" / row[:2] / row[2:40] for row in listed]
+    assert len(paths) == 8
+    wanted = {f"{p.stat().st_dev}:{p.stat().st_ino}" for p in (*paths, *(p.parent for p in paths))}
+    assert (wanted <= before_the_move[0]) is careful
 
 
 # -- records -------------------------------------------------------------------------------------

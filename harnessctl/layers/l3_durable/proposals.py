@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from harnessctl.domain.entry import EntryFile, Origin, Owner
@@ -21,7 +21,7 @@ from harnessctl.domain.update import (
 )
 from harnessctl.layers.l3_durable import identity
 from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
-from harnessctl.layers.l3_durable.decisions import land
+from harnessctl.layers.l3_durable.decisions import land, park, rejected_since, rejected_waiting
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
 from harnessctl.layers.l3_durable.merge import Merged, changed_entries, merge
@@ -131,7 +131,7 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
     commit, _ = writer.build(base, Change(files, commit_message(record), author, committer))
-    writer.move(PROPOSALS + record.id, None, commit, "propose")
+    writer.move(PROPOSALS + record.id, None, commit, "propose", "proposed")
     return Proposal(record.id, commit, base, record, author)
 
 
@@ -157,16 +157,8 @@ def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: st
 
 
 def list_proposals(place: Place) -> tuple[Proposal, ...]:
-    """Open proposals, oldest first; a ref whose record is landed is a left-over and is not one."""
-    landed = [Content(place.repository, tip) for tip in place.landed_tips()]
-    found = []
-    for name, oid in place.repository.refs.list(PROPOSALS).items():
-        update = name.removeprefix(PROPOSALS)
-        if not any(content.has_record(update) for content in landed):
-            proposal = _read(place, update, oid)
-            if proposal is not None:
-                found.append(proposal)
-    return tuple(found)
+    """Open proposals, oldest first; a ref whose update is landed or rejected is a left-over and is none."""
+    return tuple(_open(place, place.repository.refs.names(PROPOSALS)))
 
 
 def find_proposal(place: Place, prefix: str) -> Proposal:
@@ -175,14 +167,34 @@ def find_proposal(place: Place, prefix: str) -> Proposal:
     :raises NotFoundError: ``no_proposal``.
     :raises UsageError: ``ambiguous_revision``.
     """
-    everything = {p.id: p for p in list_proposals(place)}
     wanted = prefix.strip().upper()
-    update = one_of(prefix, (u for u in everything if wanted and u.startswith(wanted)))
+    names = place.repository.refs.names(PROPOSALS + wanted) if wanted else ()
+    everything = {p.id: p for p in _open(place, names)}
+    update = one_of(prefix, everything)
     if update is None:
         raise NotFoundError(
             f"there is no open proposal '{prefix}'", id="no_proposal", hint="harnessctl review list"
         )
     return everything[update]
+
+
+def _open(place: Place, names: Iterable[str]) -> Iterator[Proposal]:
+    """The proposals under the refs ``names`` that nobody has decided on."""
+    tips = [Content(place.repository, tip) for tip in place.landed_tips()]
+    waiting = rejected_waiting(place)
+    for name in names:
+        update = name.removeprefix(PROPOSALS)
+        oid = place.repository.refs.read(name)
+        if oid is None or update in waiting or any(tip.has_record(update) for tip in tips):
+            continue
+        proposal = _read(place, update, oid)
+        if proposal is not None and not any(_rejected(proposal, tip) for tip in tips):
+            yield proposal
+
+
+def _rejected(proposal: Proposal, tip: Content) -> bool:
+    """Whether ``tip`` holds a decision against ``proposal``: it came after the proposal's base."""
+    return proposal.id in rejected_since(Content(tip.repository, proposal.base), tip)
 
 
 def _read(place: Place, update: str, oid: str) -> Proposal | None:
@@ -204,8 +216,9 @@ def accept(writer: Writer, proposal: Proposal) -> Moved:
     base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
 
     def plan(tip: Content) -> Change:
-        if tip.has_record(proposal.id):
-            raise ConflictError(f"{proposal.id} is landed already", id="already_landed")
+        _refuse_decided(proposal, tip)
+        if proposal.id in rejected_waiting(place):
+            raise _already(proposal, "rejected")
         merged = merge(base, theirs, tip)
         _refuse_conflict(proposal, merged)
         _refuse_forged(proposal, base, theirs, tip, merged)
@@ -262,7 +275,41 @@ def _bad(proposal: Proposal, why: str) -> RefusedError:
     )
 
 
-def decision(writer: Writer, proposal: Proposal, why: str) -> tuple[Record, Change]:
+def _refuse_decided(proposal: Proposal, tip: Content) -> None:
+    """:raises ConflictError: ``already_landed`` or ``already_rejected``: somebody else was faster."""
+    if tip.has_record(proposal.id):
+        raise _already(proposal, "landed")
+    if _rejected(proposal, tip):
+        raise _already(proposal, "rejected")
+
+
+def _already(proposal: Proposal, how: str) -> ConflictError:
+    return ConflictError(
+        f"{proposal.id} is {how} already", id=f"already_{how}", hint="harnessctl log tells by whom"
+    )
+
+
+def reject(writer: Writer, proposal: Proposal, why: str, *, waits: bool) -> tuple[Record, str]:
+    """Decide against ``proposal``; the decision's record and commit.
+
+    :param waits: the branch cannot be moved now: keep the decision under a ref until the next landing.
+    :raises ConflictError: ``already_landed``, ``already_rejected``.
+    """
+    record, change = _decision(writer, proposal, why)
+
+    def plan(tip: Content) -> Change:
+        _refuse_decided(proposal, tip)
+        return change
+
+    if waits:
+        commit = park(writer, record, plan(Content(writer.place.repository, record.base)))
+    else:
+        commit = land(writer, plan).new
+    remove(writer, proposal)
+    return record, commit
+
+
+def _decision(writer: Writer, proposal: Proposal, why: str) -> tuple[Record, Change]:
     """The record that rejects ``proposal``, and the commit that would land it.
 
     It keeps what was proposed as digests, and on which events, so that the same is not proposed
@@ -290,7 +337,6 @@ def decision(writer: Writer, proposal: Proposal, why: str) -> tuple[Record, Chan
 def remove(writer: Writer, proposal: Proposal) -> None:
     """Take away a decided proposal's ref, unless somebody put another commit there meanwhile."""
     try:
-        writer.move(PROPOSALS + proposal.id, proposal.commit, None, "decided")
+        writer.move(PROPOSALS + proposal.id, proposal.commit, None, "decided", "cleaned")
     except LostRaceError:
         return
-    writer.reached("cleaned")

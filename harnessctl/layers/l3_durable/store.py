@@ -282,12 +282,8 @@ class HarnessStore:
         self._person("review reject")
         self.check_identity()
         proposal = self.proposal(prefix)
-        record, change = proposing.decision(self.writer, proposal, why)
-        if self.mode is Mode.IN_TREE and self.in_use():
-            commit = decisions.park(self.writer, record, change)
-        else:
-            commit = decisions.land(self.writer, lambda _: change).new
-        proposing.remove(self.writer, proposal)
+        waits = self.mode is Mode.IN_TREE and bool(self.in_use())
+        record, commit = proposing.reject(self.writer, proposal, why, waits=waits)
         return self._landed(record, commit)
 
     def rollback(self, rev: str, include: Sequence[str] = ()) -> tuple[Landed, rollback.Plan]:
@@ -359,8 +355,17 @@ class HarnessStore:
         lock = pinning.lock_for(self.place, commit)
         old = lock_digest(path.read_bytes()) if path.exists() else None
         data = render_lock(lock)
-        write_atomically(path, data)
-        self.operations.moved(LOCK_NAME, old, lock_digest(data))
+        self.writer.reached("before locked")
+        try:
+            self.operations.moved(LOCK_NAME, old, lock_digest(data))  # first, as in Writer.move
+            write_atomically(path, data)
+        except OSError as error:
+            raise HarnessError(
+                f"{path} could not be written: {error.strerror}; {commit[:12]} is landed",
+                id="lock_not_written",
+                hint="runs go on reading what the lock says; harnessctl pin moves it",
+            ) from error
+        self.writer.reached("locked")
         return lock
 
     def _landed(

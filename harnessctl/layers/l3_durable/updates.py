@@ -121,6 +121,8 @@ def list_rows(place: Place, cache: HistoryCache | None = None) -> list[Row]:
             rows.append(Row("", commit, None, shared, entries, came_by=came_by))
         elif gist.type is not RecordType.DECISION:
             state = states.get(update)
+            if state is UpdateState.REJECTED:  # its decision has a row, and the ref is a left-over
+                continue
             rows.append(Row(update, commit, state, shared, gist.entries, gist.sessions, blob, came_by))
         elif gist.verdict is Verdict.REJECTED and gist.of not in present:
             of = gist.of or ""

@@ -1,8 +1,8 @@
 """The one place that runs git's command line.
 
-Used for what libgit2 lacks (listing a work tree under ignore rules, network, gc). Everything that a
-repository's configuration could make git run is switched off, and inherited ``GIT_*`` variables,
-which would name another repository, are dropped.
+Used for what libgit2 lacks (listing a work tree under ignore rules, the index as git sees it).
+Everything that a repository's configuration could make git run is switched off, and inherited
+``GIT_*`` variables, which would name another repository, are dropped.
 """
 
 from __future__ import annotations
@@ -21,12 +21,19 @@ SAFE = (
     "core.editor=false",
     "sequence.editor=false",
     "core.askPass=",
+    "core.sshCommand=false",
+    "core.gitProxy=",
+    "core.alternateRefsCommand=false",
+    "credential.helper=",
     "diff.external=",
     "interactive.diffFilter=",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
     "log.showSignature=false",
+    "gpg.program=false",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
     "color.ui=false",
     "core.quotePath=true",
 )
@@ -46,6 +53,10 @@ HOOK_VARIABLES = frozenset(
 )
 
 
+#: Where the user's own configuration lies: no other repository is named by these.
+CONFIG_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+
+
 def safe_environment(variables: Mapping[str, str], *, in_hook: bool = False) -> dict[str, str]:
     """``variables`` without ``GIT_*``, in the C locale, never asking or paging.
 
@@ -53,15 +64,17 @@ def safe_environment(variables: Mapping[str, str], *, in_hook: bool = False) -> 
     """
     keep = HOOK_VARIABLES if in_hook else frozenset()
     kept = {k: v for k, v in variables.items() if k in keep or not k.startswith("GIT_")}
-    # Tests and hermetic builds leave the machine's configuration out; that only ever runs less.
-    if "GIT_CONFIG_NOSYSTEM" in variables:
-        kept["GIT_CONFIG_NOSYSTEM"] = variables["GIT_CONFIG_NOSYSTEM"]
+    kept |= {name: variables[name] for name in CONFIG_VARIABLES if name in variables}
     return kept | {
         "LC_ALL": "C",
         "GIT_PAGER": "cat",
         "GIT_EDITOR": "false",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
+        # A partial clone fetches what it lacks in the middle of reading, through whatever transport the
+        # repository names (`remote.*.uploadpack`, `ext::`, an ssh command): no transport is allowed here.
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
     }
 
 

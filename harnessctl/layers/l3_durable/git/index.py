@@ -54,7 +54,9 @@ def staged_files(cwd: Path, variables: Mapping[str, str]) -> tuple[TreeFile, ...
 
 def _announced(cwd: Path, variables: Mapping[str, str]) -> Iterator[str]:
     """Paths below ``.harness/`` that `git add -N` put into the index without content."""
-    args = ["diff-files", "--name-only", "--diff-filter=A", "-z", "--", f":(top){HARNESS_DIR}"]
+    # Asked about a submodule, git would run `git status` in it under the submodule's own configuration.
+    args = ["diff-files", "--ignore-submodules=all", "--name-only", "--diff-filter=A", "-z"]
+    args += ["--", f":(top){HARNESS_DIR}"]
     for raw in run_git(args, cwd, variables, in_hook=True).split(b"\0"):
         if raw:
             yield raw.decode("utf-8", "surrogateescape").removeprefix(f"{HARNESS_DIR}/")

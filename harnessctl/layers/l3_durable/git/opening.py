@@ -6,15 +6,59 @@ repositories (facts measured with pygit2 1.21); both are refused here with what 
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pygit2
-from pygit2.enums import Option, RepositoryOpenFlag
+from pygit2.enums import ConfigLevel, Option, RepositoryOpenFlag
 
+from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, NotFoundError
 
 # libgit2 writes objects and refs without fsync unless told otherwise; a landing must survive a power cut.
 pygit2.option(Option.ENABLE_FSYNC_GITDIR, True)
+
+#: A folder that does not exist: where libgit2 looks, it finds no configuration.
+NOWHERE = "/nonexistent/harnessctl"
+
+
+def honour_config_variables(variables: Mapping[str, str]) -> None:
+    """Make libgit2 read the configuration files that git would read.
+
+    libgit2 knows none of ``GIT_CONFIG_GLOBAL``, ``GIT_CONFIG_SYSTEM`` and ``GIT_CONFIG_NOSYSTEM``; it
+    looks for files with fixed names in the folders it is given, so a file of another name is reached
+    through a link in a folder of ours, which goes with the process.
+    """
+    if "GIT_CONFIG_GLOBAL" in variables:
+        _look(ConfigLevel.GLOBAL, ".gitconfig", variables["GIT_CONFIG_GLOBAL"])
+        _look(ConfigLevel.XDG, "config", "")
+    if _is_true(variables.get("GIT_CONFIG_NOSYSTEM", "")):
+        _look(ConfigLevel.SYSTEM, "gitconfig", "")
+    elif "GIT_CONFIG_SYSTEM" in variables:
+        _look(ConfigLevel.SYSTEM, "gitconfig", variables["GIT_CONFIG_SYSTEM"])
+
+
+def _look(level: ConfigLevel, name: str, file: str) -> None:
+    path = Path(file)
+    if not file or not path.is_file():
+        folder = NOWHERE
+    elif path.name == name:
+        folder = str(path.parent.absolute())
+    else:
+        folder = tempfile.mkdtemp(prefix="harnessctl-config-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        (Path(folder) / name).symlink_to(path.absolute())
+    pygit2.settings.search_path[level] = folder
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() not in ("", "0", "false", "no", "off")
+
+
+honour_config_variables(read_environment().variables)
 
 
 def open_raw(start: Path, *, from_env: bool = False) -> pygit2.Repository:

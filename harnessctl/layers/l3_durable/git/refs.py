@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pygit2
 
+from harnessctl.layers.l3_durable.git.lost_race import HeldError, LostRaceError
+from harnessctl.layers.l3_durable.git.moving import PACKED, moving
 
-class LostRaceError(Exception):
-    """The ref was not, or no longer, at the expected value, or somebody holds its lock; nothing moved."""
+__all__ = ["HeldError", "LostRaceError", "Refs"]
 
 
 class Refs:
-    """The refs of one repository."""
+    """The refs of one repository.
 
-    def __init__(self, raw: pygit2.Repository) -> None:
+    :param common_dir: the git directory that all its work trees share, where refs lie.
+    """
+
+    def __init__(self, raw: pygit2.Repository, common_dir: Path) -> None:
         self._raw = raw
+        self._common = common_dir
 
     def read(self, name: str) -> str | None:
         """Id the ref points at (a symbolic ref is followed), None when there is no such ref."""
@@ -32,9 +41,39 @@ class Refs:
 
     def list(self, prefix: str) -> dict[str, str]:
         """Refs whose full name starts with ``prefix``: name -> id, sorted."""
-        names = sorted(n for n in self._raw.listall_references() if n.startswith(prefix))
-        found = ((name, self.read(name)) for name in names)
+        found = ((name, self.read(name)) for name in self.names(prefix))
         return {name: oid for name, oid in found if oid is not None}
+
+    def names(self, prefix: str) -> tuple[str, ...]:
+        """Names that start with ``prefix``, sorted; some may have gone by the time they are read.
+
+        libgit2 lists all refs of a repository or none, and one may hold a hundred thousand tags.
+        """
+        return tuple(sorted({*self._loose(prefix), *self._packed(prefix)}))
+
+    def _loose(self, prefix: str) -> Iterator[str]:
+        top = self._common / prefix.rpartition("/")[0]
+        for folder, _, files in os.walk(top):
+            below = Path(folder).relative_to(self._common).as_posix()
+            for file in files:
+                name = f"{below}/{file}"
+                if name.startswith(prefix) and not file.endswith(".lock"):
+                    yield name
+
+    def _packed(self, prefix: str) -> Iterator[str]:
+        """Lines of ``packed-refs`` are ``<id> <name>``; others begin with ``#`` or ``^``."""
+        try:
+            data = (self._common / PACKED).read_bytes()
+        except OSError:
+            return
+        wanted = b" " + os.fsencode(prefix)
+        place = data.find(wanted)
+        while place >= 0:
+            end = data.find(b"\n", place)
+            end = len(data) if end < 0 else end
+            if not data.startswith(b"#", data.rfind(b"\n", 0, place) + 1):
+                yield os.fsdecode(data[place + 1 : end])
+            place = data.find(wanted, end)
 
     def move(self, name: str, old: str | None, new: str | None, message: str) -> None:
         """Point ``name`` from ``old`` to ``new`` (None: create it, or remove it).
@@ -45,16 +84,20 @@ class Refs:
         :raises LostRaceError: nothing moved.
         """
         try:
-            if old is None:
-                assert new is not None
-                self._raw.create_reference_direct(name, pygit2.Oid(hex=new), False, message)
-                return
-            reference = self._raw.lookup_reference(name)
-            if str(reference.target) != old:
-                raise LostRaceError(f"{name} is at {reference.target}, not at {old}")
-            if new is None:
-                reference.delete()
-            else:
-                reference.set_target(pygit2.Oid(hex=new), message)
+            with moving(self._common, name, new):
+                self._move(name, old, new, message)
         except (pygit2.GitError, OSError, KeyError, ValueError) as error:
             raise LostRaceError(str(error)) from error
+
+    def _move(self, name: str, old: str | None, new: str | None, message: str) -> None:
+        if old is None:
+            assert new is not None
+            self._raw.create_reference_direct(name, pygit2.Oid(hex=new), False, message)
+            return
+        reference = self._raw.lookup_reference(name)
+        if str(reference.target) != old:
+            raise LostRaceError(f"{name} is at {reference.target}, not at {old}")
+        if new is None:
+            reference.delete()
+        else:
+            reference.set_target(pygit2.Oid(hex=new), message)
