@@ -76,12 +76,14 @@ def _folder(place: HooksPlace, into_hooks_path: bool) -> Path:
             id="hooks_path",
             hint="unset it; until then run `harnessctl check --staged` yourself, and in CI --range",
         )
-    if place.elsewhere and not into_hooks_path:
+    husky = ".husky" in place.folder.parts
+    if place.elsewhere and (husky or not into_hooks_path):
+        call = f"call `harnessctl check --staged` from the hooks in {place.folder}, or write ours there with "
         raise HarnessError(
             f"core.hooksPath is '{place.setting}': git would not run a hook in this repository's own folder",
             id="hooks_path",
-            hint=f"call `harnessctl check --staged` from the hooks in {place.folder}, or write ours there "
-            "with --into-hooks-path; CI can run `harnessctl check --range`",
+            hint=(ADVICE[Owner.HUSKY] if husky else call + "--into-hooks-path")
+            + "; CI can run `harnessctl check --range`",
         )
     return place.folder
 

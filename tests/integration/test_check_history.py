@@ -225,6 +225,14 @@ def test_what_an_agents_commit_may_not_do(
     assert rule in errors(remote.root, pushed=(line,)), "server"
 
 
+def test_a_process_that_says_it_is_an_agent_is_one(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.write(".harness/memory/x.md", GOOD + "More.\n")
+    base("add", "-A")
+    assert errors(base.root, staged=True) == set()
+    monkeypatch.setenv("HARNESSCTL_ACTOR", "agent")
+    assert errors(base.root, staged=True) == {"HRN303", "HRN309"}
+
+
 # -- a server's pre-receive ------------------------------------------------------------------------
 
 

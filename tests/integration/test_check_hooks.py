@@ -174,6 +174,16 @@ def test_hooks_path_elsewhere_is_said_and_nothing_is_written(repo: Any, tmp_path
     assert commit(repo.root, "-m", "x").returncode == 1
 
 
+def test_husky_owns_its_folder(repo: Any) -> None:
+    """husky 9 points core.hooksPath at a folder that it writes anew at every install."""
+    repo("config", "core.hooksPath", ".husky/_")
+    for asked in (False, True):
+        with pytest.raises(HarnessError) as caught:
+            install_hooks(repo.root, sys.executable, into_hooks_path=asked)
+        assert ".husky/pre-commit" in caught.value.hint
+    assert not (repo.root / ".husky").exists()
+
+
 def test_an_empty_hooks_path_runs_no_hook_and_is_refused(repo: Any) -> None:
     repo("config", "core.hooksPath", "")
     for asked in (False, True):

@@ -1,0 +1,63 @@
+"""Checker and writer judge by the same rules: what the store writes passes every check of history."""
+
+from __future__ import annotations
+
+import pytest
+
+from harnessctl.cli.main import run
+from harnessctl.commands.check import CheckRequest, check
+from harnessctl.config import read_environment
+from tests.conftest import Git
+from tests.fakes.harness import add, land, propose, started, store_of
+
+
+def found(git: Git, **request: object) -> list[str]:
+    report = check(CheckRequest(**request), git.root, read_environment(), ())  # type: ignore[arg-type]
+    return [f"{f.rule} {f.path} {f.message}" for f in report.findings]
+
+
+def test_everything_the_store_lands_passes(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = started(repo)
+    add(store, "by-hand", "a person's")
+    first = land(store, "learned", "an agent's")
+    land(store, "learned", "an agent's, changed")
+    land(store, "other", "another")
+    store.reject(propose(store, "unwanted", "no").id, "not true")
+    land(store, "other", "")
+    monkeypatch.chdir(repo.root)
+    assert run(["rollback", str(first.commit)]) == 0
+    branch = "refs/heads/harness"
+    assert found(repo, rev=branch) == []
+    assert found(repo, range=f"..{branch}") == []
+    line = f"{'0' * 40} {repo('rev-parse', branch)} {branch}"
+    repo("update-ref", "-d", branch)
+    assert found(repo, pushed=(line,)) == []
+
+
+def test_an_open_proposal_passes_before_it_is_let_in(repo: Git) -> None:
+    proposal = propose(started(repo), "learned", "an agent's")
+    ref = f"refs/harness/proposals/{proposal.id}"
+    assert found(repo, range=f"refs/heads/harness..{ref}") == []
+
+
+def test_a_squashed_landing_still_counts_as_the_agents(repo: Git) -> None:
+    """A forge's squash makes a person the author; the record in the tree still tells who made the update."""
+    store = started(repo)
+    add(store, "human", "a person's")
+    base = repo("rev-parse", "refs/heads/harness")
+    land(store, "learned", "an agent's")
+    repo("checkout", "-q", "harness")
+    repo.write(".harness/memory/human.md", "---\ndescription: taken over\nowner: human\n---\n")
+    repo("commit", "-q", "-a", "--amend", "--author=Ada <ada@example.com>", "-m", "squashed")
+    assert "HRN303" in found(repo, range=f"{base}..HEAD")[0]
+
+
+def test_in_tree_work_passes_the_hook_and_ci(repo: Git) -> None:
+    store = store_of(repo)
+    store.initialise(in_tree=True)
+    add(store_of(repo), "by-hand", "a person's")
+    repo("add", "-A")
+    start = repo("rev-parse", "HEAD")
+    assert found(repo, staged=True) == []
+    repo("commit", "-qm", "harness")
+    assert found(repo, range=f"{start}..HEAD") == []
