@@ -15,7 +15,7 @@ from harnessctl.layers.l3_durable.checking import Checker, CheckReport
 from harnessctl.layers.l3_durable.git.ranges import RefUpdate, read_ref_updates, resolve_git, tips
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.state_dir import repository_id
-from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
+from harnessctl.layers.l3_durable.verdicts import VerdictCache, open_cache
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _verdicts(repository: Repository, environment: Environment) -> VerdictCache:
     folder = environment.state_home / name if name else None
     if folder is None or not folder.is_dir():
         return VerdictCache(None, b"")
-    return VerdictCache(folder / "verdicts", read_key(folder / "verdicts.key"))
+    return open_cache(folder)
 
 
 def _run(request: CheckRequest, checker: Checker, cwd: Path, environment: Environment) -> CheckReport:

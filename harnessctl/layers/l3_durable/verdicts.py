@@ -161,4 +161,4 @@ def _new_key(path: Path) -> bytes:
 
 def open_cache(state_dir: Path) -> VerdictCache:
     """The cache of one repository's state directory."""
-    return VerdictCache(state_dir / "verdicts.jsonl", read_key(state_dir / "verdicts.key"))
+    return VerdictCache(state_dir / "verdicts", read_key(state_dir / "verdicts.key"))

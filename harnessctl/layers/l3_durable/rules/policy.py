@@ -7,10 +7,8 @@ import tomllib
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.snapshot import SCHEMA_VERSION
 from harnessctl.layers.l3_durable.rules.load_rules import ENCODING, POLICY
+from harnessctl.layers.l3_durable.rules.names import POLICY_FILE
 from harnessctl.layers.l3_durable.rules.registry import found
-
-POLICY_FILE = "harness.toml"
-
 
 def check_policy(data: bytes) -> tuple[Finding, ...]:
     """HRN101 or HRN114 for a ``harness.toml`` that cannot be used."""
