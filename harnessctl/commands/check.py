@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from harnessctl.config import Environment
 from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.finding import Severity
+from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.layers.l3_durable.check_history import check_pushes, check_range
 from harnessctl.layers.l3_durable.check_now import check_commit_message, check_staged, check_work_tree
 from harnessctl.layers.l3_durable.checking import Checker, CheckReport
@@ -20,7 +22,7 @@ from harnessctl.layers.l3_durable.verdicts import VerdictCache, open_cache
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What to check: exactly one of the fields, or none for the work tree.
+    """What to check: exactly one of the fields; with none the work tree, or the tip where it has no harness.
 
     :ivar staged: what ``git commit`` would commit now.
     :ivar rev: a revision, everything in it.
@@ -81,9 +83,24 @@ def _run(request: CheckRequest, checker: Checker, cwd: Path, environment: Enviro
     if request.range is not None:
         return _range(checker, request.range, environment)
     if request.rev is not None:
-        commit = _resolve(checker, request.rev, environment)
-        return checker.judge(f"revision {commit[:12]}", [], checker.items(commit))
-    return check_work_tree(checker, request.paths)
+        return _revision(checker, _resolve(checker, request.rev, environment))
+    return _here(checker, request.paths, environment)
+
+
+def _here(checker: Checker, paths: tuple[Path, ...], environment: Environment) -> CheckReport:
+    """The work tree; where it holds no ``.harness/``, what unpinned runs would read."""
+    from harnessctl.layers.l3_durable.mode import find_place
+
+    root = checker.repository.root
+    if not paths and (root is None or not os.path.lexists(root / HARNESS_DIR)):
+        tip = find_place(checker.repository, environment).tip()
+        if tip is not None:
+            return _revision(checker, tip)
+    return check_work_tree(checker, paths)
+
+
+def _revision(checker: Checker, commit: str) -> CheckReport:
+    return checker.judge(f"revision {commit[:12]}", [], checker.items(commit))
 
 
 def _range(checker: Checker, text: str, environment: Environment) -> CheckReport:

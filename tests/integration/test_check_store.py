@@ -61,3 +61,10 @@ def test_in_tree_work_passes_the_hook_and_ci(repo: Git) -> None:
     assert found(repo, staged=True) == []
     repo("commit", "-qm", "harness")
     assert found(repo, range=f"{start}..HEAD") == []
+
+
+def test_without_a_folder_in_the_work_tree_the_tip_is_checked(repo: Git) -> None:
+    add(started(repo), "by-hand", "a person's")
+    report = check(CheckRequest(), repo.root, read_environment(), ())
+    assert report.what == f"revision {repo('rev-parse', 'refs/heads/harness')[:12]}"
+    assert report.files > 1

@@ -10,6 +10,7 @@ from harnessctl.layers.l3_durable.rules.load_rules import ENCODING, POLICY
 from harnessctl.layers.l3_durable.rules.names import POLICY_FILE
 from harnessctl.layers.l3_durable.rules.registry import found
 
+
 def check_policy(data: bytes) -> tuple[Finding, ...]:
     """HRN101 or HRN114 for a ``harness.toml`` that cannot be used."""
     try:
