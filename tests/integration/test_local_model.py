@@ -121,6 +121,13 @@ async def test_weights_that_do_not_load(make: Make) -> None:
     assert children() == []
 
 
+async def test_a_missing_system_library_is_named(make: Make) -> None:
+    """A slim image has no OpenMP runtime; the hint says which package brings it."""
+    with pytest.raises(HarnessError, match=r"libgomp\.so\.1") as caught:
+        await make(b"GGUF gomp").complete(ASK)
+    assert "libgomp1" in caught.value.hint
+
+
 async def test_loading_shows_and_can_be_cancelled(make: Make) -> None:
     """Seconds are told while it loads; cancelling ends the process."""
     heard: list[str] = []

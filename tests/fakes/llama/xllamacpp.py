@@ -1,6 +1,7 @@
 """Stands in for the library of that name: the same few names, and the fake chat server behind them.
 
-The weights file chooses what happens: ``GGUF fail`` raises on loading, ``GGUF slow`` never finishes.
+The weights file chooses what happens: ``GGUF fail`` raises on loading, ``GGUF gomp`` as where
+a system library is missing, ``GGUF slow`` never finishes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Server:
         weights = Path(params.model.path).read_bytes()
         if weights == b"GGUF fail":
             raise RuntimeError("failed to load the weights")
+        if weights == b"GGUF gomp":
+            raise ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
         if weights == b"GGUF slow":
             time.sleep(600)
         self._server = FakeOpenAI(self._answer)
