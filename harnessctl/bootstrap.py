@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
     from harnessctl.commands.refine import RefineOutcome
     from harnessctl.commands.run import RunOutcome, RunPorts, RunSpec
+    from harnessctl.commands.safety import Safety, SafetyOptions
+    from harnessctl.commands.verify import Verification
+    from harnessctl.config import GateSpec
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l2_execution.python import PythonChoice
     from harnessctl.layers.l3_durable.store import HarnessStore
+    from harnessctl.layers.l3_durable.trust import Trust
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
     from harnessctl.rlm.ports import Watcher
@@ -110,7 +114,7 @@ def run_session(
     flags: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
     allow_revoked: bool = False,
-    trust: bool = False,
+    safety: SafetyOptions | None = None,
     worktree: bool = False,
     steering: Steering | None = None,
     on_progress: OnProgress | None = None,
@@ -118,21 +122,37 @@ def run_session(
     """Run ``task`` on the pinned harness, or on ``at``; errors as :func:`commands.run.run`.
 
     :param flags: settings given on the command line, by dotted name.
-    :param trust: ``harness.toml`` may name a Python inside the clone.
+    :param safety: gates, sandbox and trust as the command line has them.
     :param worktree: work in a work tree made for this session.
     :param steering: hands over what the user types while the session works.
     """
     from harnessctl.commands import run as use_case
     from harnessctl.commands.linked import own_work_tree
+    from harnessctl.commands.safety import SafetyOptions, gate_specs, settle_trust
     from harnessctl.domain.ids import new_ulid
+    from harnessctl.layers.l2_execution.protection import close_memory
 
+    close_memory()
+    options = safety or SafetyOptions()
     environment = read_environment()
     harness = store(environment)
     pin = harness.pin(at, allow_revoked=allow_revoked)
     snapshot = harness.snapshot_at(pin.commit)
     chosen = settings(environment, harness, snapshot, flags)
     source = _model(environment, chosen, model, on_progress)
-    kernel_python = _python(harness, chosen, python, trust=trust)
+    pinned = () if options.no_gates else chosen.gates
+    settle_trust(pinned, None if python else _python_of_repository(chosen), _trust(harness), options)
+    kernel_python = _python(harness, chosen, python, trust=True)
+    kept = _safety(
+        environment,
+        harness,
+        kernel_python,
+        gate_specs(pinned, options.gates),
+        sandbox={"network": options.network} if options.sandbox else None,
+        allowed=options.allow_gate_inputs,
+        extra=options.gate_inputs,
+    )
+    _say_exposure(chosen, kept, watcher)
     # The model's library takes seconds to load: it begins while the kernel starts.
     source.warm()
     session = new_ulid()
@@ -142,6 +162,7 @@ def run_session(
         skip_broken=skip_broken,
         session=session,
         model_name=source.name,
+        safety=kept,
     )
 
     async def begin(ports: use_case.RunPorts) -> RunOutcome:
@@ -152,7 +173,9 @@ def run_session(
     if not worktree:
         return _in_loop(environment, harness, source, (session, pin.commit), watcher, steering, begin)
     with own_work_tree(_LinkedTrees(environment), harness.root, session, watcher.note) as made:
-        spec = replace(spec, linked={"from": str(harness.root), "commit": made.commit})
+        spec = replace(
+            spec, linked={"from": str(harness.root), "commit": made.commit}, safety=kept.at(made.path)
+        )
         outcome = _in_loop(
             environment, harness, source, (session, pin.commit), watcher, steering, begin, root=made.path
         )
@@ -178,9 +201,11 @@ def resume_session(
 
     from harnessctl.commands import resume as use_case
     from harnessctl.commands.sessions import find_session
+    from harnessctl.layers.l2_execution.protection import close_memory
     from harnessctl.layers.l3_durable.pinning import refuse_absent, refuse_revoked
     from harnessctl.rlm.clock import SystemClock
 
+    close_memory()
     environment = read_environment()
     state_dir = store(environment).state_dir
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
@@ -197,6 +222,9 @@ def resume_session(
         source = _model(environment, chosen, model or stopped.model_name or None, on_progress)
         kernel_python = None if python else stopped.python
         kernel_python = kernel_python or _python(harness, chosen, python, trust=trust)
+        box = stopped.header.get("sandbox")
+        kept = _safety(environment, harness, kernel_python, (), sandbox=box).at(stopped.root)
+        _say_exposure(chosen, kept, watcher)
         source.warm()
         spec = replace(
             _spec(environment, harness, chosen, kernel_python),
@@ -205,6 +233,7 @@ def resume_session(
             session=stopped.session,
             model_name=source.name,
             linked=stopped.linked,
+            safety=kept,
         )
 
         async def go_on(ports: RunPorts) -> RunOutcome:
@@ -255,18 +284,22 @@ def _in_loop(
     from contextlib import nullcontext
 
     from harnessctl.commands.run import RunPorts
+    from harnessctl.layers.l2_execution.environment import without_keys
     from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
     from harnessctl.layers.l3_durable.live import LivePin
+    from harnessctl.models.discreet import DiscreetClient
     from harnessctl.rlm.clock import SystemClock
     from harnessctl.rlm.inbox import Inbox
     from harnessctl.rlm.interrupts import Interrupts
 
     async def in_loop() -> RunOutcome:
-        client = source.build()
+        client = DiscreetClient(source.build(), _key_values(environment))
         inbox = Inbox()
         ports = RunPorts(
             model=client,
-            worktree=GitWorkTree(root or harness.root, harness.state_dir / "worktree", environment.variables),
+            worktree=GitWorkTree(
+                root or harness.root, harness.state_dir / "worktree", without_keys(environment.variables)
+            ),
             harness_state=harness.fence,
             clock=SystemClock(),
             watcher=watcher,
@@ -281,6 +314,76 @@ def _in_loop(
             await client.aclose()
 
     return asyncio.run(in_loop())
+
+
+def _trust(harness: HarnessStore) -> Trust:
+    from harnessctl.layers.l3_durable.trust import Trust
+
+    return Trust(harness.state_dir)
+
+
+def _python_of_repository(chosen: Settings) -> str | None:
+    """The Python that ``harness.toml`` names by a path: a program that a clone may bring."""
+    named = chosen.python if chosen.sources.get("run.python") == "harness.toml" else None
+    return named if named and "/" in named else None
+
+
+def _looks_secret(value: str) -> bool:
+    from harnessctl.layers.l3_durable import secrets
+
+    return bool(secrets.scan(value))
+
+
+def _safety(
+    environment: Environment,
+    harness: HarnessStore,
+    python: PythonChoice,
+    gates: tuple[GateSpec, ...],
+    *,
+    sandbox: Mapping[str, bool] | None,
+    allowed: tuple[str, ...] = (),
+    extra: tuple[str, ...] = (),
+) -> Safety:
+    """What a run is kept within.
+
+    :param sandbox: {"network": whether it has one}; None for none.
+    :raises UsageError: ``no_sandbox``: none can be made here.
+    """
+    from harnessctl.commands.safety import Safety, sandbox_of
+
+    box = None
+    if sandbox is not None:
+        box = sandbox_of(
+            harness.root,
+            environment.home,
+            python,
+            git_dirs=(harness.git_dir, harness.common_dir),
+            hidden=(environment.state_home, environment.config_home),
+            network=sandbox["network"],
+        )
+        box.check()
+    return Safety(gates, allowed, extra, box, _looks_secret)
+
+
+def _say_exposure(chosen: Settings, safety: Safety, watcher: Watcher) -> None:
+    """Say which keys code in the kernel could still reach; a sandbox leaves none."""
+    from harnessctl.layers.l2_execution.environment import holds_secret
+    from harnessctl.layers.l2_execution.protection import exposure, readable_ancestors
+
+    def secret(name: str, value: str) -> bool:
+        return holds_secret(name, value) or name == chosen.api_key_env or _looks_secret(value)
+
+    said = "" if safety.sandbox else exposure(readable_ancestors, secret)
+    if said:
+        watcher.note(said)
+
+
+def _key_values(environment: Environment) -> tuple[str, ...]:
+    """Values of the environment that no error text may repeat."""
+    from harnessctl.layers.l2_execution.environment import holds_secret
+
+    found = environment.variables.items()
+    return tuple(value for name, value in found if holds_secret(name, value) or _looks_secret(value))
 
 
 def _store_at(root: Path, environment: Environment) -> HarnessStore:
@@ -372,3 +475,14 @@ def refine(
             await client.aclose()
 
     return asyncio.run(work())
+
+
+def verify(update: str | None) -> Verification:
+    """Check one update, or with None all of them; errors as :func:`commands.verify.verify`."""
+    import platform
+
+    from harnessctl.commands import verify as use_case
+    from harnessctl.refine.redact import local_redactor
+
+    environment = read_environment()
+    return use_case.verify(store(environment), update, local_redactor(environment, platform.node()))

@@ -12,6 +12,8 @@ from harnessctl import bootstrap
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
+from harnessctl.commands.safety import SafetyOptions
+from harnessctl.commands.sessions import masked_value
 from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,8 +54,30 @@ def command(
     allow_revoked: Annotated[
         bool, typer.Option("--allow-revoked", help="Run a pin that holds an update taken back later.")
     ] = False,
+    gate: Annotated[
+        list[str] | None,
+        typer.Option("--gate", metavar="CMD", help="Must pass after the answer; repeatable."),
+    ] = None,
+    gate_input: Annotated[
+        list[str] | None,
+        typer.Option("--gate-input", metavar="GLOB", help="Files that gates judge by, beside their own."),
+    ] = None,
+    allow_gate_input: Annotated[
+        list[str] | None,
+        typer.Option("--allow-gate-input", metavar="GLOB", help="Gate inputs that the run may change."),
+    ] = None,
+    no_gates: Annotated[
+        bool, typer.Option("--no-gates", help="Run without the gates of harness.toml.")
+    ] = False,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Run kernel and gates in a sandbox (bubblewrap).")
+    ] = False,
+    sandbox_network: Annotated[
+        bool,
+        typer.Option("--sandbox-network/--no-sandbox-network", help="Whether the sandbox has a network."),
+    ] = True,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Let harness.toml name programs inside this clone.")
+        bool, typer.Option("--trust", help="Let the gates and the Python of harness.toml run from now on.")
     ] = False,
     worktree: Annotated[
         bool, typer.Option("--worktree", help="Work in a new work tree of HEAD beside this one.")
@@ -66,8 +90,8 @@ def command(
     """Run the agent on a task, with the pinned harness.
 
     The model works by running code in an IPython kernel, with your rights. Ctrl-C interrupts what runs now, a
-    second one ends the session in order. Exit codes: 0 answered, 1 failed, 5 budget exhausted, 6 harness
-    state moved, 130 interrupted.
+    second one ends the session in order. Exit codes: 0 answered, 1 failed, 4 a gate did not pass, 5 budget
+    exhausted, 6 refused or harness state moved, 130 interrupted.
     """
     flags = {
         "budgets.turns": max_turns,
@@ -86,7 +110,16 @@ def command(
             flags=flags,
             skip_broken=skip_broken,
             allow_revoked=allow_revoked,
-            trust=trust,
+            safety=SafetyOptions(
+                gates=tuple(gate or ()),
+                gate_inputs=tuple(gate_input or ()),
+                allow_gate_inputs=tuple(allow_gate_input or ()),
+                no_gates=no_gates,
+                sandbox=sandbox,
+                network=sandbox_network,
+                trust=trust,
+                ask=watcher.ask if sys.stdin.isatty() and sys.stderr.isatty() and not as_json else None,
+            ),
             worktree=worktree,
             watcher=watcher,
             steering=steering_for(watcher),
@@ -97,10 +130,11 @@ def command(
 
 def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, json_events: bool) -> NoReturn:
     """Print the result as it was asked for, and exit with the run's code."""
+    result = masked_value(outcome.result.to_json(), bootstrap.mask())
     if json_events:
-        print(json.dumps({"type": "result", **outcome.result.to_json()}, ensure_ascii=True), flush=True)
+        print(json.dumps({"type": "result", **result}, ensure_ascii=True), flush=True)
     elif as_json:
-        print_json(outcome.result.to_json())
+        print_json(result)
     else:
         _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
     raise typer.Exit(int(outcome.exit_code))
@@ -124,23 +158,28 @@ def _task(text: str) -> str:
 
 def watcher_for(*, as_json: bool, json_events: bool) -> watching.Notes:
     """How the run is shown."""
+    mask = bootstrap.mask()
     if json_events:
-        return watching.EventLines()
+        return watching.EventLines(mask)
     if as_json:
-        return watching.Notes()
-    return watching.Screen() if sys.stderr.isatty() else watching.PlainLines()
+        return watching.Notes(mask)
+    return watching.Screen(mask) if sys.stderr.isatty() else watching.PlainLines(mask)
 
 
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
     result = outcome.result
     if result.ending.answer and result.ending.answer.strip() != seen.strip():
-        say(result.ending.answer.rstrip("\n"))
+        say(bootstrap.mask()(result.ending.answer.rstrip("\n")))
     reason = f" ({result.ending.reason})" if result.ending.reason else ""
     verified = "verified" if result.verified else "not verified"
     note(f"{result.ending.status}{reason}, {verified}")
     if result.ending.detail:
         note(f"  {result.ending.detail}")
+    for gate in result.gates:
+        note(f"  gate {gate['name']}: {str(gate['status']).replace('_', ' ')}, {gate['ms'] / 1000:.1f} s")
+    for path in result.allowed_inputs["changed"]:
+        note(f"  gate input changed, as allowed: {path}")
     for change in result.changes[:SHOWN_FILES]:
         size = "binary" if change.binary else f"+{change.added} -{change.removed}"
         note(f"  {change.status} {change.path}  {size}")
@@ -149,7 +188,7 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     for move in result.moved:
         note(f"  {move.name}: {move.before or 'absent'} -> {move.after or 'absent'}")
     total = result.total
-    cost = "" if not total.cost_usd else f", ${total.cost_usd:.4f}"
+    cost = watching.cost_words(total.cost_usd)
     about = "about " if total.estimated else ""
     work = f"{watching.counted(result.turns, 'turn')}, {watching.counted(result.cells, 'cell')}"
     note(f"  {work}, {about}{total.tokens:,} tokens{cost}")

@@ -5,12 +5,14 @@ Everything goes to stderr, so that stdout holds the answer alone; JSON lines are
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from harnessctl.cli.output import note
+from harnessctl.commands.sessions import Mask, masked
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.safe_text import visible
 from harnessctl.models.port import Attempt
@@ -28,11 +30,13 @@ class Notes:
     """Says only what must be said.
 
     :ivar said: the last reply, where it was shown as it came.
+    :param mask: hides secrets in what is shown.
     """
 
     said = ""
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Mask = str) -> None:
+        self._mask = mask
         self._over: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -52,11 +56,17 @@ class Notes:
 
     def wait(self, attempt: Attempt, seconds: float) -> None:
         """A line."""
-        note(wait_line(attempt, seconds))
+        self.note(wait_line(attempt, seconds))
 
     def note(self, text: str) -> None:
         """A line."""
+        note(self._mask(text))
+
+    def ask(self, text: str) -> bool:
+        """Ask the user, who sits at a terminal, for a yes; anything else is a no."""
         note(text)
+        print("Let them run, now and from now on? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Something long before the first reply, such as loading a model: said when it is over."""
@@ -69,9 +79,9 @@ class EventLines(Notes):
     """Each event as a JSON line on stdout."""
 
     def event(self, event: Event) -> None:
-        """One line, as it stands in the log."""
-        sys.stdout.write(event.to_line().decode("ascii"))
-        sys.stdout.flush()
+        """One line, as it stands in the log but for secrets."""
+        line = json.dumps(masked(event, self._mask).record(), sort_keys=True, separators=(",", ":"))
+        print(line, flush=True)
 
 
 class PlainLines(Notes):
@@ -79,19 +89,20 @@ class PlainLines(Notes):
 
     def event(self, event: Event) -> None:
         """What happened, in words."""
-        for line in event_lines(event):
-            note(line)
+        lines = event_lines(event)
+        if lines:
+            self.note("\n".join(lines))
 
 
 class Screen(Notes):
     """Live on a terminal: the reply as it streams, cells, output, and a line with time, tokens and cost."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mask: Mask = str) -> None:
+        super().__init__(mask)
         self._begun = time.monotonic()
         self._state = "starting"
         self._turn = self._cells = self._tokens = 0
-        self._cost = 0.0
+        self._cost: float | None = 0.0
         self._unsaid = self.said = ""
         self._live: Live | None = None
         self._console: Console
@@ -131,6 +142,19 @@ class Screen(Notes):
             self._print(last_line(data), "dim" if good else "red")
         elif event.type is EventType.REPAIR and data.get("text"):
             self._print(str(data["text"]), "yellow")
+        elif event.type is EventType.GATE:
+            self._state = "gates run"
+            self._print("\n".join(event_lines(event)), "green" if data.get("status") == "passed" else "red")
+
+    def ask(self, text: str) -> bool:
+        """As the base class, with the status line out of the way."""
+        if self._live is None:
+            return super().ask(text)
+        self._live.stop()
+        try:
+            return super().ask(text)
+        finally:
+            self._live.start()
 
     def text(self, delta: str) -> None:
         """The model's words, line by line."""
@@ -157,7 +181,7 @@ class Screen(Notes):
         from rich.spinner import Spinner
         from rich.text import Text
 
-        cost = f", ${self._cost:.4f}" if self._cost else ""
+        cost = cost_words(self._cost)
         seconds = time.monotonic() - self._begun
         used = f"{counted(self._cells, 'cell')}, {self._tokens:,} tokens{cost}, {seconds:.0f} s"
         line = f"turn {self._turn}, {self._state}; {used}"
@@ -165,7 +189,8 @@ class Screen(Notes):
 
     def _book(self, usage: Mapping[str, Any]) -> None:
         self._tokens += int(usage.get("tokens") or 0)
-        self._cost += float(usage.get("cost_usd") or 0.0)
+        spent = usage.get("cost_usd")
+        self._cost = None if self._cost is None or spent is None else self._cost + float(spent)
 
     def _say(self, text: str, style: str) -> None:
         """Whole lines now, the unfinished one when it is finished: the status line stays below."""
@@ -181,13 +206,14 @@ class Screen(Notes):
     def _code(self, code: str) -> None:
         from rich.syntax import Syntax
 
-        shown = clipped(code, CODE_LINES)
+        shown = clipped(self._mask(code), CODE_LINES)
         self._console.print(Syntax(visible(shown), "python", background_color="default"))
 
     def _print(self, text: str, style: str) -> None:
         from rich.text import Text
 
-        self._console.print(Text("\n".join(visible(line) for line in text.split("\n")), style=style))
+        shown = "\n".join(visible(line) for line in self._mask(text).split("\n"))
+        self._console.print(Text(shown, style=style))
 
 
 def wait_line(attempt: Attempt, seconds: float) -> str:
@@ -213,6 +239,12 @@ def event_lines(event: Event) -> list[str]:
             return [f"In [{data['cell']}]:", *_indented(clipped(str(data["code"]), CODE_LINES))]
         case EventType.RESULT:
             return _indented(clipped(str(data["text"]), RESULT_LINES))
+        case EventType.GATE:
+            first, *rest = str(data["text"]).split("\n")
+            shown = (
+                [] if data.get("status") == "passed" else _indented(clipped("\n".join(rest), RESULT_LINES))
+            )
+            return [f"{first}, {data['ms'] / 1000:.1f} s", *shown]
         case EventType.REPAIR:
             return [str(data["text"])] if data.get("text") else []
         case _:
@@ -222,6 +254,13 @@ def event_lines(event: Event) -> list[str]:
 def counted(number: int, what: str) -> str:
     """``1 cell``, ``2 cells``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def cost_words(dollars: float | None) -> str:
+    """``, $0.0012``; nothing for what was free, and that it is not known where it is not."""
+    if dollars is None:
+        return ", price unknown"
+    return f", ${dollars:.4f}" if dollars else ""
 
 
 def pin_words(pin: Mapping[str, Any]) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import harnessctl
 from harnessctl.config import GateSpec
+from harnessctl.domain.errors import RefusedError
 from harnessctl.layers.l2_execution.environment import kernel_environment
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.layers.l2_execution.sandbox import Sandbox
+from harnessctl.layers.l3_durable.trust import Trust, programs_digest
 from harnessctl.rlm.gates import GatePlan, Gates
 from harnessctl.rlm.ports import WorkTree
 
@@ -36,6 +38,10 @@ class Safety:
     extra_inputs: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
     secret: Callable[[str], bool] = lambda _: False
+
+    def at(self, root: Path) -> Safety:
+        """The same for a session whose work tree is at ``root``."""
+        return self if self.sandbox is None else replace(self, sandbox=replace(self.sandbox, root=root))
 
     def to_json(self, gates: Gates | None) -> dict[str, Any]:
         """As it stands in the header: a session that is picked up again is kept within the same."""
@@ -116,3 +122,52 @@ def sandbox_of(
     package = Path(harnessctl.__path__[0])
     shown = (own.parent.parent, own.resolve().parent.parent, Path(sys.prefix), Path(sys.base_prefix), package)
     return Sandbox(root, home, tuple(git_dirs), tuple(hidden), tuple(dict.fromkeys(shown)), network=network)
+
+
+@dataclass(frozen=True)
+class SafetyOptions:
+    """What the command line says about safety.
+
+    :ivar gates: commands that must pass, beside the pin's gates.
+    :ivar no_gates: run without the pin's gates.
+    :ivar trust: let the repository's programs run, and remember that.
+    :ivar ask: asks the user a question, given the text that explains it; None where nobody can answer.
+    """
+
+    gates: tuple[str, ...] = ()
+    gate_inputs: tuple[str, ...] = ()
+    allow_gate_inputs: tuple[str, ...] = ()
+    no_gates: bool = False
+    sandbox: bool = False
+    network: bool = True
+    trust: bool = False
+    ask: Callable[[str], bool] | None = None
+
+
+def settle_trust(gates: Sequence[GateSpec], python: str | None, trust: Trust, options: SafetyOptions) -> None:
+    """Make sure that the user lets the programs run which the repository brings.
+
+    Trusted is exactly this set of gates and Python; any change asks again.
+
+    :param gates: of ``harness.toml`` at the pin.
+    :param python: the interpreter that ``harness.toml`` names, None when it names none.
+    :raises RefusedError: ``untrusted_gates`` or ``untrusted_python``: the user does not, or cannot be asked.
+    """
+    if not gates and python is None:
+        return
+    digest = programs_digest([asdict(spec) for spec in gates], python)
+    if trust.holds(digest):
+        return
+    lines = [f"gate {spec.name}: {spec.command}" for spec in gates]
+    lines += [f"Python of the kernel: {python}"] if python is not None else []
+    said = "harness.toml at the pinned revision has these programs run, with your rights:\n  " + "\n  ".join(
+        lines
+    )
+    if not options.trust and (options.ask is None or not options.ask(said)):
+        skip = ", or with --no-gates to run without them" if gates else ""
+        raise RefusedError(
+            said,
+            id="untrusted_gates" if gates else "untrusted_python",
+            hint=f"look at them, then run once with --trust{skip}",
+        )
+    trust.remember(digest)

@@ -88,7 +88,7 @@ def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
     """
     folder = find_session(state_dir, prefix)
     trajectory = read_trajectory(folder)
-    events = tuple(_masked(event, mask) for event in trajectory.events)
+    events = tuple(masked(event, mask) for event in trajectory.events)
     summary = _summary(folder, mask) or SessionSummary(folder.name, None, "damaged", False, "", "", None)
     return ShownSession(summary, events, trajectory.damage)
 
@@ -168,18 +168,20 @@ def _is_written(path: Path) -> bool:
     return False
 
 
-def _masked(event: Event, mask: Mask) -> Event:
-    data = {key: _masked_value(value, mask) for key, value in event.data.items()}
+def masked(event: Event, mask: Mask) -> Event:
+    """``event`` as it may be shown; its hash stands for the original."""
+    data = {key: masked_value(value, mask) for key, value in event.data.items()}
     return Event(event.n, event.t, event.type, event.turn, data, event.prev, event.hash)
 
 
-def _masked_value(value: Any, mask: Mask) -> Any:
+def masked_value(value: Any, mask: Mask) -> Any:
+    """A JSON value with every text in it masked."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {key: _masked_value(inner, mask) for key, inner in value.items()}
+        return {key: masked_value(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked_value(inner, mask) for inner in value]
+        return [masked_value(inner, mask) for inner in value]
     return value
 
 

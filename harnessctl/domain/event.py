@@ -80,7 +80,11 @@ class Event:
 
     def to_line(self) -> bytes:
         """The record as one line of the log, LF included."""
-        return canonical_json({**self._body(), "hash": self.hash}) + b"\n"
+        return canonical_json(self.record()) + b"\n"
+
+    def record(self) -> dict[str, Any]:
+        """The record as a JSON object."""
+        return {**self._body(), "hash": self.hash}
 
     @classmethod
     def from_line(cls, line: bytes) -> Event:

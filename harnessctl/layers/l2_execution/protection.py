@@ -37,16 +37,16 @@ def is_root() -> bool:
 
 
 def exposure(
-    ancestors: Iterable[tuple[int, str, Mapping[str, str]]], secret: Callable[[str, str], bool]
+    ancestors: Callable[[], Iterable[tuple[int, str, Mapping[str, str]]]], secret: Callable[[str, str], bool]
 ) -> str:
     """What protection does not reach, in one sentence; "" when nothing is known.
 
-    :param ancestors: (pid, name, environment) of the processes above this one that can be read.
+    :param ancestors: gives (pid, name, environment) of the processes above this one that can be read.
     :param secret: whether a variable, by name and value, is a credential.
     """
     if is_root():
         return ROOT
-    for pid, name, variables in ancestors:
+    for pid, name, variables in ancestors():
         found = sorted(key for key, value in variables.items() if secret(key, value))
         if found:
             shown = ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
