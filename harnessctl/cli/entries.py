@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harnessctl import bootstrap
+from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
 from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from harnessctl.commands.show import ShownUpdate
     from harnessctl.domain.finding import Finding
+    from harnessctl.layers.l3_durable.store import HarnessStore
 
 At = Annotated[str, typer.Option("--at", metavar="REV", help="At this revision instead of the pin.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -56,27 +58,45 @@ def show_command(
         str, typer.Argument(metavar="ID", help="An entry's id, as in memory/build; or an update's.")
     ],
     at: At = "",
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="What it stands on: events, quotes, excerpts.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print one entry as it stands in git, or one update with its change.
 
     The entry is read at the pin, or at --at REV. An update is named by its id or the beginning of it.
+    With --evidence: the session, cited events, quotes and excerpt behind the update, or behind each
+    update of the entry that stands. Whether they hold: harnessctl verify.
     """
-    from harnessctl.commands.show import show_entry, show_update
+    from harnessctl.commands.show import show_update
 
     store = bootstrap.store()
-    if "/" not in what:
-        update = show_update(store, what)
-        print_json(update.to_json()) if as_json else _tell_update(update)
+    if "/" in what:
+        _show_entry(store, what, at, evidence=evidence, as_json=as_json)
         return
-    shown = show_entry(store, what, at=at or None)
+    update = show_update(store, what)
     if as_json:
-        print_json(shown.to_json())
+        print_json(update.to_json())
+        return
+    _tell_update(update, evidence=evidence)
+
+
+def _show_entry(store: HarnessStore, what: str, at: str, *, evidence: bool, as_json: bool) -> None:
+    from harnessctl.commands.show import evidence_json, evidence_of, show_entry
+
+    shown = show_entry(store, what, at=at or None)
+    behind = evidence_of(store, what) if evidence else ()
+    if as_json:
+        print_json(shown.to_json() | ({"updates": list(map(evidence_json, behind))} if evidence else {}))
         return
     say(shown.text.rstrip("\n"))
-    others = [f.path for f in shown.entry.files if f is not shown.entry.main]
-    for path in others:
+    for path in (f.path for f in shown.entry.files if f is not shown.entry.main):
         note(f"also: {path}")
+    for update in behind:
+        say(f"\nupdate {update.id}" + (f", let in by {update.accepter.name}" if update.accepter else ""))
+        if update.record:
+            tell_evidence(update.record)
 
 
 def add_command(
@@ -122,12 +142,14 @@ def _source(file: str) -> Path | bytes:
     return sys.stdin.buffer.read()
 
 
-def _tell_update(shown: ShownUpdate) -> None:
+def _tell_update(shown: ShownUpdate, *, evidence: bool) -> None:
     update = shown.update
     say(f"update {update.id or '(unrecorded)'}")
     record = update.record
     if record:
         say(f"{record.summary}\n\n{record.why}".rstrip())
+    if record and evidence:
+        tell_evidence(record)
     patch(shown.patch.decode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""``harnessctl log | diff``."""
+"""``harnessctl log | blame | diff``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from harnessctl import bootstrap
 from harnessctl.cli.output import note, patch, print_json, say
 
 if TYPE_CHECKING:
+    from harnessctl.layers.l3_durable.blaming import Line, Origin
     from harnessctl.layers.l3_durable.updates import Update
 
 
@@ -42,6 +43,54 @@ def log_command(
         note("no updates")
     for update in updates:
         _tell(update)
+
+
+def blame_command(
+    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="An entry's id, as in memory/build.")],
+    at: Annotated[str, typer.Option("--at", metavar="REV", help="At this revision instead of the pin.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Where each line of an entry came from: update, session and events, model, who let it in.
+
+    Commits are those that git blame names. A line that a rollback brought back is told with the update
+    it came from at first. The events are read with harnessctl sessions show, or show --evidence UPDATE.
+    """
+    from harnessctl.commands.blame import blame
+
+    found = blame(bootstrap.store(), entry, at=at or None)
+    if as_json:
+        print_json(found.to_json())
+        return
+    rows = [_blamed(line) for line in found.lines]
+    widths = [max((len(row[n]) for row in rows), default=0) for n in range(3)]
+    for row in rows:
+        say("  ".join([*(row[n].ljust(widths[n]) for n in range(3)), row[3]]).rstrip())
+    seen = {o.commit.id: o for line in found.lines for o in (line.restored, line.origin) if o}
+    if seen:
+        say()
+    for origin in seen.values():
+        _tell_origin(origin)
+
+
+def _blamed(line: Line) -> tuple[str, str, str, str]:
+    origin = line.restored or line.origin
+    name = " ".join(record.id for record in origin.records) or f"(commit {origin.commit.id[:12]})"
+    return name, origin.accepter.name, str(line.n), line.text
+
+
+def _tell_origin(origin: Origin) -> None:
+    from harnessctl.commands.blame import events_of
+
+    names = ", ".join(record.id for record in origin.records) or "by hand, without a record"
+    cut = " (history ends here: a shallow clone)" if origin.cut else ""
+    say(f"{origin.commit.id[:12]} {names}{cut}")
+    for record in origin.records:
+        say(f"    {record.summary}")
+        if record.model:
+            say(f"    model {record.model}")
+    for address in events_of(origin):
+        say(f"    {address}")
+    say(f"    {origin.commit.author.name}, let in by {origin.accepter.name}")
 
 
 def diff_command(

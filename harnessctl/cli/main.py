@@ -51,6 +51,8 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     },
     "History and undo": {
         "log": Verb("harnessctl.cli.history:log_command", "Updates, from which evidence, let in by whom."),
+        "blame": Verb("harnessctl.cli.history:blame_command", "Where each line of an entry came from."),
+        "verify": Verb("harnessctl.cli.verify:command", "Recompute what records say; four answers."),
         "diff": Verb("harnessctl.cli.history:diff_command", "What differs between two revisions' entries."),
         "pin": Verb("harnessctl.cli.pin:pin_command", "Show or move the revision that runs read."),
         "rollback": Verb("harnessctl.cli.pin:rollback_command", "Take entries back to an earlier revision."),

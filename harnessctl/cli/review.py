@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harnessctl import bootstrap
+from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
 
@@ -111,14 +112,6 @@ def _tell(case: ReviewCase) -> None:
             say(f"{title}: {text}")
     if case.proposal.conflicts:
         say("conflict: changed on the branch meanwhile: " + ", ".join(case.proposal.conflicts))
-    for evidence in record.evidence:
-        cited = ", ".join(f"{evidence.session}#{n}" for n in evidence.events)
-        say(f"\nevidence {cited}")
-        say(f"  log head {evidence.head_n} sha256:{evidence.head_hash}")
-        for quote in evidence.quotes:
-            say(f'  quote: "{quote}"')
-        for event in evidence.excerpt:
-            say(f"  #{event.n}" + (" (cut)" if event.cut else ""))
-            say("\n".join(f"    {line}" for line in event.text.rstrip("\n").split("\n")))
+    tell_evidence(record)
     say()
     patch(case.patch.decode("utf-8", "replace"))

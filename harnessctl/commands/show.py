@@ -8,6 +8,7 @@ from harnessctl.domain.entry import Entry
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
+from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.layers.l3_durable.updates import Update
 
@@ -78,6 +79,29 @@ def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> Sho
     )
 
 
+def evidence_of(store: HarnessStore, entry: str) -> tuple[Update, ...]:
+    """Landed updates of the entry ``entry`` that stand, newest first: what it rests on.
+
+    :raises UsageError: ``bad_entry_id``.
+    """
+    wanted = str(EntryId.parse(entry))
+    return store.updates(
+        lambda row: row.state is UpdateState.LANDED and bool(row.id) and wanted in row.entries
+    )
+
+
+def evidence_json(update: Update) -> dict[str, object]:
+    """One update's evidence as ``show --evidence --json`` prints it."""
+    record = update.record
+    return {
+        "update": update.id,
+        "model": record.model if record else None,
+        "why": record.why if record else "",
+        "accepter": update.accepter.name if update.accepter else None,
+        "evidence": record.to_json()["evidence"] if record else [],
+    }
+
+
 def show_update(store: HarnessStore, rev: str) -> ShownUpdate:
     """The update that ``rev`` (a commit, an update id or a prefix of one) names.
 
@@ -85,10 +109,8 @@ def show_update(store: HarnessStore, rev: str) -> ShownUpdate:
     """
     commit = store.resolve(rev)
     wanted = rev.strip().upper()
-    rows = store.updates()
-    named = [u for u in rows if u.id and u.id.startswith(wanted)] or [
-        u for u in rows if u.commit.id == commit
-    ]
+    rows = store.updates(lambda row: row.commit == commit or (bool(row.id) and row.id.startswith(wanted)))
+    named = [u for u in rows if u.id and u.id.startswith(wanted)] or rows
     if not named:
         raise NotFoundError(f"{commit[:12]} brought no update", id="no_update", hint="harnessctl log")
     parents = named[0].commit.parents

@@ -6,7 +6,11 @@ it was made, so that neither a model nor a reviewer takes a part for the whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+#: The mark that stands where characters were left out.
+LEFT_OUT = re.compile(r"\n\[… \d+ characters left out …\]\n")
 
 
 def shares(sizes: Sequence[int], total: int) -> list[int]:

@@ -24,6 +24,9 @@ COMMON_NAMES = frozenset(_COMMON.split())
 #: A name shorter than this would match inside too many ordinary texts.
 SHORTEST_NAME = 3
 
+#: What stands for a home folder, a user's name, a host's name.
+MARKS = ("~", "[user]", "[host]")
+
 #: Folders of other users: Linux, macOS, and Windows drives as WSL mounts them.
 _OTHER_HOME = re.compile(r"(?P<base>/home/|/Users/)(?P<name>[^/\s:'\"<>|`\\]+)")
 

@@ -145,10 +145,16 @@ def _has_harness(repository: Repository, branch: str, remote: str) -> bool:
 
 
 def _is_code(repository: Repository, branch: str, remote: str) -> bool:
-    """Whether the branch shares history with HEAD: an orphan harness branch never does."""
-    head = repository.head_commit
+    """Whether the branch shares history with the code: an orphan harness branch never does.
+
+    The code is HEAD, or the project's default branch where HEAD is the very branch in question.
+    """
+    code = repository.head_commit
+    main = default_branch(repository)
+    if repository.head_ref == HEADS + branch and main != branch:
+        code = next(iter(_tips(repository, main, remote)), code)
     tips = _tips(repository, branch, remote)
-    return head is not None and any(merge_base(repository, head, tip) is not None for tip in tips)
+    return code is not None and any(merge_base(repository, code, tip) is not None for tip in tips)
 
 
 def _in_head(repository: Repository) -> bool:

@@ -142,8 +142,21 @@ def read_row(place: Place, row: Row) -> Update:
 
 def _accepter(place: Place, commit: Commit, record: Record | None, came_by: str) -> Person:
     """The committer; of an agent's commit that a merge brought in as it was proposed, the merge's."""
-    as_proposed = record is not None and record.actor.kind == "agent" and ACCEPTED_BY not in commit.message
-    return place.repository.commit(came_by).committer if came_by and as_proposed else commit.committer
+    merged = came_by and _as_proposed(commit, record)
+    return place.repository.commit(came_by).committer if merged else commit.committer
+
+
+def _as_proposed(commit: Commit, record: Record | None) -> bool:
+    return record is not None and record.actor.kind == "agent" and ACCEPTED_BY not in commit.message
+
+
+def who_let_in(place: Place, commit: Commit, record: Record | None) -> Person:
+    """Who let a landed commit in; ``record`` is what it brought, None for a commit by hand."""
+    if not _as_proposed(commit, record):
+        return commit.committer
+    tips = place.landed_tips()
+    known = {node.id: node for node in nodes(place.repository, tips)}
+    return _accepter(place, commit, record, merged_by(tips, known).get(commit.id, ""))
 
 
 def _shared(place: Place, found: _Gathered) -> set[str]:

@@ -76,3 +76,11 @@ def merged_by(tips: Iterable[str], known: dict[str, Node]) -> dict[str, str]:
                     found[commit] = merge
                     waiting += known[commit].parents
     return found
+
+
+def shallow_commits(repository: Repository) -> frozenset[str]:
+    """Commits at which a shallow clone's history ends; empty in a whole one."""
+    try:
+        return frozenset((repository.common_dir / "shallow").read_text("ascii").split())
+    except OSError:
+        return frozenset()
