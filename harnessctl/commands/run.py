@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from harnessctl.commands.safety import Safety, environment_of, gates_of, sandbox_json
+from harnessctl.domain.change import FileChange
 from harnessctl.domain.entry import Entry
-from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
+from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import LOG_SCHEMA, EventType
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, Kind, new_ulid
@@ -342,7 +343,7 @@ def _result(
         usage=parts.budget.used,
         tree_before=header["tree"],
         tree_after=end.tree,
-        changes=ports.worktree.changes(header["tree"], end.tree),
+        changes=_changes(ports.worktree, header["tree"], end.tree),
         skipped=tuple(header["skipped"]),
         gates=last_runs(parts.journal.events),
         allowed_inputs=_allowed(parts.gates),
@@ -353,6 +354,14 @@ def _result(
             Moved(name, tally.harness_state.get(name), end.harness_state.get(name)) for name in end.moved
         ),
     )
+
+
+def _changes(worktree: WorkTree, before: str, after: str) -> tuple[FileChange, ...]:
+    """What changed; nothing where a full disk kept the state before from being recorded."""
+    try:
+        return worktree.changes(before, after)
+    except NotFoundError:
+        return ()
 
 
 def _with_artifacts(result: RunResult, folder: Path) -> RunResult:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +12,10 @@ from typing import Protocol
 from harnessctl.domain.cell import CellRun
 from harnessctl.domain.errors import HarnessError
 from harnessctl.rlm import kernel_api
+from harnessctl.rlm.recorder import StorageError
 
+#: Bytes that a kernel writes into the session's folder at its start, generously.
+KERNEL_SPACE = 32 * 1024
 _LOAD = """\
 import importlib.util, sys
 _spec = importlib.util.spec_from_file_location("harnessctl_kernel", {path!r})
@@ -78,9 +83,21 @@ def kernel_starter(
         )
         load = _LOAD.format(path=kernel_api.__file__, entries=str(entries))
         setup = (load, _LIMIT)
-        return await Kernel.start(KernelSpec(python, cwd, folder, environment, setup, wrap, signs))
+        try:
+            return await Kernel.start(KernelSpec(python, cwd, folder, environment, setup, wrap, signs))
+        except HarnessError as error:
+            if _full(folder):
+                raise StorageError(folder, "no space is left for a kernel") from error
+            raise
 
     return start
+
+
+def _full(folder: Path) -> bool:
+    """Whether too little space is left for what a kernel writes at its start."""
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < KERNEL_SPACE
+    return False
 
 
 class Kernels:
@@ -131,5 +148,8 @@ class Kernels:
     async def _try_start(self) -> RunningKernel | HarnessError:
         try:
             return await self._start()
+        except OSError as error:
+            where = Path(error.filename) if error.filename else Path("the kernel's folder")
+            return StorageError(where, error.strerror or str(error))
         except HarnessError as error:
             return error  # said when a cell needs the kernel; a task that raised would end the session now

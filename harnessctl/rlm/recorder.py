@@ -73,6 +73,7 @@ class Recorder:
             _sync_folder(folder)
         except BaseException:
             recorder.close()
+            path.unlink()  # an empty log is none
             raise
         return recorder
 

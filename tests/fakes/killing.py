@@ -185,8 +185,8 @@ class Round:
                 if event.data.get("what") == "resume":
                     assert newest in told
                 held = set()
-        resumed = [e for e in events if e.data.get("what") == "resume"]
-        assert len(resumed) == len(self.seen)
+        # One that was killed before it had written anything left no record of itself.
+        assert sum(e.data.get("what") == "resume" for e in events) <= len(self.seen)
 
 
 def check_history(events: tuple[Event, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections import deque
 from collections.abc import Iterator
@@ -128,6 +129,11 @@ class Spool:
         """Free the disk space."""
         self._file.close()
 
+    def abandon(self) -> None:
+        """As :meth:`close`, where what is still buffered cannot be written either."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
 
 class Stream:
     """One stream of one cell."""
@@ -140,6 +146,7 @@ class Stream:
         self._start: list[bytes] = []
         self._bytes = 0
         self._spool: Spool | None = None
+        self._full = False
 
     def feed(self, text: str) -> None:
         """Some more text from the kernel."""
@@ -149,12 +156,23 @@ class Stream:
         self._bytes += len(data)
         if self._spool is None and self._bytes <= RAW_WORTH:
             self._start.append(data)
-            return
-        if self._spool is None:
-            self._spool = Spool(self._folder)
-            self._spool.add(b"".join(self._start))
+        elif not self._full:
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        """Raw bytes go to the disk; where that is full the shown form stays, and the cell goes on."""
+        try:
+            if self._spool is None:
+                self._spool = Spool(self._folder)
+                self._spool.add(b"".join(self._start))
+                self._start.clear()
+            self._spool.add(data)
+        except OSError:
+            self._full = True
             self._start.clear()
-        self._spool.add(data)
+            if self._spool is not None:
+                self._spool.abandon()
+                self._spool = None
 
     def skip(self, count: int) -> None:
         """The kernel did not send ``count`` bytes here."""

@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -58,6 +59,7 @@ class GitWorkTree:
         self._variables = variables
         self._repository = Repository.open(root)
         self._seen: dict[str, _Seen] = {}
+        self._recorded: dict[str, dict[str, tuple[int, str, str]]] = {}
 
     @property
     def root(self) -> Path:
@@ -75,6 +77,7 @@ class GitWorkTree:
                 rows[path] = (found.mode, found.digest, found.oid)
         self._seen = fresh
         digest = "sha256:" + sha256_hex(canonical_json([[p, *rows[p][:2]] for p in sorted(rows)]))
+        self._recorded[digest] = rows
         self._write(self._manifest(digest), json.dumps(rows, sort_keys=True).encode())
         return digest
 
@@ -124,9 +127,11 @@ class GitWorkTree:
         return digest, oid
 
     def _rows(self, tree: str) -> dict[str, tuple[int, str, str]]:
+        if tree in self._recorded:
+            return self._recorded[tree]
         try:
             found = json.loads(self._manifest(tree).read_bytes())
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise NotFoundError(f"the work tree's state {tree} was not recorded", id="no_tree") from error
         return {path: (int(mode), str(digest), str(oid)) for path, (mode, digest, oid) in found.items()}
 
@@ -135,7 +140,10 @@ class GitWorkTree:
 
     def _content(self, digest: str, oid: str) -> bytes:
         kept = self._blob(digest)
-        return kept.read_bytes() if kept.exists() else self._repository.blob(oid)
+        try:
+            return kept.read_bytes() if kept.exists() else self._repository.blob(oid)
+        except NotFoundError:
+            return f"not kept: sha256 {digest}\n".encode()
 
     def _manifest(self, tree: str) -> Path:
         return self._keep / "trees" / tree.removeprefix("sha256:")
@@ -144,13 +152,20 @@ class GitWorkTree:
         return self._keep / "blobs" / digest[:2] / digest
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Write once, by rename; no fsync, since a lost one is only a patch that cannot be shown."""
+        """Write once, by rename; no fsync, and nothing on a full disk.
+
+        What is lost so is only a patch that cannot be shown; that files differ is told by their digests.
+        """
         if path.exists():
             return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
 
 
 def _stamp(info: os.stat_result) -> tuple[int, int, int, int]:
