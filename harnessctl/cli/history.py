@@ -10,6 +10,7 @@ from harnessctl import bootstrap
 from harnessctl.cli.output import note, patch, print_json, say
 
 if TYPE_CHECKING:
+    from harnessctl.commands.diff import EntryDifference
     from harnessctl.layers.l3_durable.blaming import Line, Origin
     from harnessctl.layers.l3_durable.updates import Update
 
@@ -101,19 +102,31 @@ def diff_command(
     entry: Annotated[str, typer.Option("--entry", help="Only this entry.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What differs between two revisions' entries, as a unified diff.
+    """What differs between two revisions' entries, and what that does to the prompt.
 
     Without arguments: from the pin to the landed tip, which is what the next run does not read yet.
+    Each entry with its estimated tokens and where the prompt has it: full, line (its description), or
+    search. Then the unified diff, which git apply takes.
     """
-    from harnessctl.commands.diff import diff
-
-    found = diff(bootstrap.store(), before or None, after or None, entry=entry or None)
+    found = bootstrap.diff(before or None, after or None, entry or None)
     if as_json:
         print_json(found.to_json())
-    elif found.files:
-        patch(found.patch.decode("utf-8", "replace"))
-    else:
+        return
+    if not found.files:
         note("no difference")
+        return
+    for change in found.changes:
+        say(_changed(change))
+    prompt = found.prompt
+    say(f"rendered harness: {prompt[0]} -> {prompt[1]} tokens ({prompt[1] - prompt[0]:+d})\n")
+    patch(found.patch.decode("utf-8", "replace"))
+
+
+def _changed(change: EntryDifference) -> str:
+    before, after = change.before or 0, change.after or 0
+    places = [place.value for place in (change.shown_before, change.shown_after) if place]
+    shown = f", shown {' -> '.join(dict.fromkeys(places))}" if places else ""
+    return f"{change.action} {change.id}: {before} -> {after} tokens ({after - before:+d}){shown}"
 
 
 def _tell(update: Update) -> None:
