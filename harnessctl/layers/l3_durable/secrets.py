@@ -43,15 +43,16 @@ def scan(data: bytes | str, *, allow: frozenset[str] = frozenset()) -> tuple[Sec
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
     spans = sorted(_spans(text), key=lambda span: (span[0], -span[1]))
     hits: list[SecretHit] = []
-    last = 0
+    last, line, counted = 0, 1, 0
     for start, end, kind in spans:
         if start < last:
             continue
+        line, counted = line + text.count("\n", counted, start), start
         digest = "sha256:" + sha256_hex(text[start:end].encode("utf-8", "surrogatepass"))
         last = end
         if digest not in allow:
-            line = text.count("\n", 0, start) + 1
-            hits.append(SecretHit(kind, line, start - text.rfind("\n", 0, start), start, end, digest))
+            column = start - text.rfind("\n", 0, start)
+            hits.append(SecretHit(kind, line, column, start, end, digest))
     return tuple(hits)
 
 
@@ -74,10 +75,15 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _spans_of(text: str, kind: SecretKind) -> Iterator[tuple[int, int, str]]:
+    stretch = re.compile(kind.tail)
     for pattern in kind.patterns:
-        for match in pattern.finditer(text):
-            if not kind.accept(match):
-                continue
-            start, end = match.span(kind.group)
-            tail = re.compile(kind.tail).match(text, end)
-            yield start, tail.end() if tail else end, kind.name
+        match = pattern.search(text)
+        while match is not None:
+            end = match.end()
+            if kind.accept(match):
+                start, end = match.span(kind.group)
+                tail = stretch.match(text, end)
+                end = tail.end() if tail else end
+                yield start, end, kind.name
+            # On from behind the stretched end: what lies inside has been found.
+            match = pattern.search(text, max(end, match.end()))

@@ -33,10 +33,13 @@ def check_text(path: str, data: bytes, allow: frozenset[str]) -> Iterator[Findin
 
 def check_secrets(path: str, text: str | bytes, allow: frozenset[str]) -> Iterator[Finding]:
     """HRN206 for each secret; the message holds its kind and digest, never the value."""
-    for hit in scan(text, allow=allow):
+    hits = scan(text, allow=allow)
+    for hit in hits[:MAX_PLACES]:
         hint = f"{rules.SECRET.fix}: {hit.digest}"
         message = f"looks like a secret ({hit.kind})"
         yield found(rules.SECRET, path, message, line=hit.line, column=hit.column, hint=hint)
+    if len(hits) > MAX_PLACES:
+        yield found(rules.SECRET, path, f"holds {len(hits) - MAX_PLACES} more of what looks like secrets")
 
 
 def _hidden(path: str, text: str) -> Iterator[Finding]:
