@@ -1,20 +1,26 @@
-"""``harnessctl sessions list | show | resume``."""
+"""``harnessctl sessions list | show | resume | export | prune``."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harnessctl import bootstrap
 from harnessctl.cli.output import note, print_json, say, table
+from harnessctl.domain.errors import HarnessError, UsageError
 
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    help="List, read and resume past sessions.",
+    help="List, read, resume, export and prune past sessions.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -66,6 +72,100 @@ def show_command(
         return
     for line in lines_of(shown):
         say(line)
+
+
+class Format(StrEnum):
+    """How a session is exported."""
+
+    JSONL = "jsonl"
+    HTML = "html"
+
+
+@app.command("export")
+def export_command(
+    session: Annotated[
+        str, typer.Argument(metavar="ID", help="Session id or its unique beginning; the newest by default.")
+    ] = "",
+    format: Annotated[  # noqa: A002 - the option's name
+        Format, typer.Option("--format", help="JSON lines for programs, one HTML file for reading.")
+    ] = Format.JSONL,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
+    ] = "",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="The log's own bytes, secrets included (jsonl).")
+    ] = False,
+) -> None:
+    """Write a session out, with values that look like secrets masked."""
+    from harnessctl.commands import export
+    from harnessctl.commands.sessions import find_session, show_session
+
+    state_dir, mask = bootstrap.sessions_state_dir(), bootstrap.mask()
+    if raw and format is not Format.JSONL:
+        raise UsageError("--raw goes with --format jsonl alone", id="usage", hint="leave --raw out")
+    if format is Format.HTML:
+        from harnessctl.cli.session_html import session_html
+
+        page = export.page_of(show_session(state_dir, session, mask))
+        pieces: Iterable[bytes] = [session_html(page).encode("utf-8", "backslashreplace")]
+    elif raw:
+        note("warning: these are the original bytes; whatever secret was said in the session is in them")
+        pieces = export.original_bytes(find_session(state_dir, session))
+    else:
+        pieces = export.masked_lines(find_session(state_dir, session), mask)
+    write_out(pieces, output)
+
+
+def write_out(pieces: Iterable[bytes], output: str) -> None:
+    """To the file ``output``, by rename, readable by the user alone; to stdout when it is "" or "-"."""
+    if output in ("", "-"):
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(output)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise HarnessError(f"cannot write {output}: {error.strerror}", id="storage") from error
+    note(f"written to {output}")
+
+
+@app.command("prune")
+def prune_command(
+    older_than: Annotated[
+        str,
+        typer.Option("--older-than", metavar="AGE", help="Sessions last written longer ago: 30d, 12h, 2w."),
+    ] = "",
+    keep: Annotated[int | None, typer.Option("--keep", min=0, help="All but the newest N sessions.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only listed.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also those that proposals or unpushed records cite.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say which old sessions would go, and with --yes remove them.
+
+    With both options a session must be old and not among the newest. A running session stays; so does one
+    that an open proposal or a record not yet on the remote cites as evidence: its log could no longer be
+    checked.
+    """
+    pruned = bootstrap.prune_sessions(older_than=older_than, keep=keep, remove=yes, force=force)
+    if as_json:
+        print_json(pruned.to_json())
+        return
+    for session in pruned.going:
+        say(f"{session.id}  {session.bytes:>12,} bytes")
+    for session in pruned.staying:
+        note(f"{session.id} stays: {session.why}")
+    size = sum(session.bytes for session in pruned.going)
+    did = "removed" if yes else "would be removed; --yes does it"
+    note(f"{len(pruned.going)} sessions, {size:,} bytes, {did}")
 
 
 @app.command("resume")

@@ -1,13 +1,15 @@
-"""A running session's pin: kept from garbage collection by a ref, and watched for what is taken back."""
+"""Sessions on this machine as refs and records know them: pins kept and watched, logs that are cited."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
+from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import LIVE
 from harnessctl.layers.l3_durable.pinning import revoked_updates
+from harnessctl.layers.l3_durable.updates import list_updates
 
 
 class LivePin:
@@ -53,3 +55,20 @@ class LivePin:
         if not found:
             self._tips = tips
         return found
+
+
+def citing(place: Place) -> dict[str, str]:
+    """Sessions whose logs are still wanted: id -> which update cites it, in words.
+
+    Wanted by an open proposal, since its reviewer may follow the evidence, and by a record that is not on
+    the remote, since until then this machine alone can check it.
+    """
+    found: dict[str, str] = {}
+    for update in list_updates(place):
+        waits = update.state in (UpdateState.OPEN, UpdateState.CONFLICT)
+        if update.record is None or (update.shared and not waits):
+            continue
+        what = "open proposal" if waits else "record not on the remote"
+        for evidence in update.record.evidence:
+            found.setdefault(evidence.session, f"cited by {update.id} ({what})")
+    return found

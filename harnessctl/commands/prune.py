@@ -1,0 +1,139 @@
+"""``sessions prune``: which old sessions may go, and their removal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.rlm.log import LOG_NAME
+
+_AGE = re.compile(r"(\d+)([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+#: Folders on their way out; one that a crash left is finished by the next prune.
+GOING_PREFIX = ".going-"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A session that was asked to go.
+
+    :ivar why: what keeps it; "" when it goes.
+    """
+
+    id: str
+    bytes: int
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What goes and what stays."""
+
+    going: tuple[Candidate, ...]
+    staying: tuple[Candidate, ...]
+    removed: bool
+
+    def to_json(self) -> dict[str, object]:
+        """As ``--json`` prints it."""
+        return {
+            "removed": self.removed,
+            "going": [{"id": c.id, "bytes": c.bytes} for c in self.going],
+            "staying": [{"id": c.id, "why": c.why} for c in self.staying],
+        }
+
+
+def prune(
+    state_dir: Path,
+    *,
+    older_than_s: float | None,
+    keep: int | None,
+    cited: Mapping[str, str],
+    remove: bool,
+    forget: Callable[[str], None],
+) -> Pruned:
+    """Remove sessions, or with ``remove`` off say which would go.
+
+    :param older_than_s: only those last written more seconds ago.
+    :param keep: only those that are not among the newest so many.
+    :param cited: sessions that must stay, with the reason.
+    :param forget: called with the id of each session that went.
+    :raises UsageError: neither age nor count is given.
+    """
+    if older_than_s is None and keep is None:
+        raise UsageError(
+            "nothing says which sessions are old",
+            id="usage",
+            hint="--older-than 30d, --keep 20, or both",
+        )
+    folder = state_dir / "sessions"
+    going: list[Candidate] = []
+    staying: list[Candidate] = []
+    for path in _old(folder, older_than_s, keep):
+        why = cited.get(path.name, "")
+        size = _size(path)
+        with _unused(path) as unused:
+            why = why if unused else "it runs"
+            if remove and not why:
+                _remove(path)
+        if remove and not why:
+            forget(path.name)
+        (staying if why else going).append(Candidate(path.name, size, why))
+    if remove:
+        for left in folder.glob(f"{GOING_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    return Pruned(tuple(going), tuple(staying), remove)
+
+
+def seconds_in(age: str) -> float:
+    """Seconds in ``30d``, ``12h``, ``90m``, ``2w`` or ``45s``.
+
+    :raises UsageError: something else.
+    """
+    match = _AGE.fullmatch(age.strip().lower())
+    if match is None:
+        raise UsageError(f"{age!r} is no age", id="usage", hint="write 30d, 12h, 90m or 2w")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+def _old(folder: Path, older_than_s: float | None, keep: int | None) -> list[Path]:
+    """Folders of sessions that are old by what was asked, oldest first. Ids are in order of time."""
+    names = sorted(p for p in folder.iterdir() if (p / LOG_NAME).exists()) if folder.is_dir() else []
+    kept = names[len(names) - min(keep, len(names)) :] if keep is not None else []
+    limit = time.time() - older_than_s if older_than_s is not None else None
+    return [p for p in names if p not in kept and (limit is None or (p / LOG_NAME).stat().st_mtime < limit)]
+
+
+@contextmanager
+def _unused(path: Path) -> Iterator[bool]:
+    """Whether no process writes the session's log; while this lasts none can begin to."""
+    fd = os.open(path / LOG_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _remove(path: Path) -> None:
+    """At once out of sight, then from the disk."""
+    going = path.with_name(GOING_PREFIX + path.name)
+    try:
+        path.rename(going)
+        shutil.rmtree(going)
+    except OSError as error:
+        raise HarnessError(f"cannot remove {path}: {error.strerror}", id="storage") from error
+
+
+def _size(path: Path) -> int:
+    return sum(f.lstat().st_size for f in path.rglob("*") if not f.is_dir())
