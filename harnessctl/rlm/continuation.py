@@ -66,7 +66,8 @@ def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
     detail = f"gate {gate.get('name')} did not pass: {gate.get('command')}"
     changed = gate.get("changed_inputs") or ()
     if changed:
-        detail = f"gate {gate.get('name')} judges by files that changed during the run: {', '.join(changed)}"
+        files = f"{', '.join(changed)} (--allow-gate-input permits it)"
+        detail = f"gate {gate.get('name')} judges by files that changed during the run: {files}"
     return Ending(RunStatus.GATE_FAILED, reason, answered.answer, detail)
 
 

@@ -18,6 +18,7 @@ from harnessctl.config import GateSpec
 #: Files at the root that decide what a test command does (CONTRACT 7).
 USUAL_INPUTS = ("Makefile", "justfile", "pyproject.toml", "package.json", "conftest.py")
 _WILD = re.compile(r"[*?\[]")
+_OPERATORS = ";&|()<>"
 _CHUNK = 1 << 20
 
 
@@ -29,20 +30,28 @@ def inputs_of(spec: GateSpec) -> tuple[str, ...]:
 def named_in(command: str) -> tuple[str, ...]:
     """Every word of a command that could name a file of the work tree, the part behind ``=`` included.
 
-    Whether there is such a file is not asked: one that appears during the run counts as changed.
+    Whether there is such a file is not asked: one that appears during the run counts as changed. What output
+    is sent to is no input.
     """
-    try:
-        words = shlex.split(command, comments=False)
-    except ValueError:
-        words = command.split()
+    words = _words(command)
     found: dict[str, None] = {}
-    for word in words:
-        for part in (word, word.partition("=")[2]):
-            path = os.path.normpath(part.strip(";&|()<>")) if part else ""
+    for before, word in zip(["", *words], words, strict=False):
+        for part in () if before.startswith(">") else (word, word.partition("=")[2]):
+            path = os.path.normpath(part) if part.strip(_OPERATORS) else ""
             inside = not path.startswith(("-", "/", "..", "~", "$")) and path != "."
             if path and inside and "\n" not in path and not _WILD.search(path):
                 found[path] = None
     return tuple(found)
+
+
+def _words(command: str) -> list[str]:
+    """Words and operators of a shell command; roughly, where its quotes do not close."""
+    split = shlex.shlex(command, posix=True, punctuation_chars=_OPERATORS)
+    split.whitespace_split, split.commenters = True, ""
+    try:
+        return list(split)
+    except ValueError:
+        return command.split()
 
 
 def capture(root: Path, globs: Iterable[str], *, folders: bool) -> dict[str, str]:

@@ -19,11 +19,13 @@ from harnessctl.rlm.gate_inputs import USUAL_INPUTS, capture, changed, inputs_of
         ("pytest --config=ci/pytest.ini tests/test_a.py", ("pytest", "ci/pytest.ini", "tests/test_a.py")),
         ("cd sub && (python -m x; ./y.sh)", ("cd", "sub", "python", "x", "y.sh")),
         ("cat ../outside /etc/passwd ~/x $HOME/y *.py", ("cat",)),
+        ("sh check.sh&&echo hi>out.txt;cat <in.txt", ("sh", "check.sh", "echo", "hi", "cat", "in.txt")),
         ("echo 'not closed check.sh", ("echo", "'not", "closed", "check.sh")),
     ],
 )
 def test_files_named_in_a_command(command: str, named: tuple[str, ...]) -> None:
     assert set(named) <= set(named_in(command))
+    assert "out.txt" not in named_in(command)
     assert not any(part.startswith(("/", "..", "~", "$", "-")) for part in named_in(command))
 
 
