@@ -33,8 +33,9 @@ They judge only files that a change touches, and may grow from release to releas
 
 AUTHORITY = """## What an agent's commit may not do
 
-A commit is an agent's when its author is the agent (`harness.agentEmail`), when the process that makes it
-runs in a kernel, or when a record that it brings says so. Ownership is the base's.
+A commit is an agent's when its author is the agent (`harness.agentEmail`) or the process that makes it runs
+in a kernel. Where a forge squashed commits, the entries that an agent's record names are still the agent's.
+Ownership is the base's.
 """
 
 GROUPS: dict[Group, str] = {

@@ -41,15 +41,18 @@ def test_an_open_proposal_passes_before_it_is_let_in(repo: Git) -> None:
 
 
 def test_a_squashed_landing_still_counts_as_the_agents(repo: Git) -> None:
-    """A forge's squash makes a person the author; the record in the tree still tells who made the update."""
+    """A forge's squash makes a person the author; the record in the tree still names the agent's entries."""
     store = started(repo)
     add(store, "human", "a person's")
     base = repo("rev-parse", "refs/heads/harness")
     land(store, "learned", "an agent's")
     repo("checkout", "-q", "harness")
-    repo.write(".harness/memory/human.md", "---\ndescription: taken over\nowner: human\n---\n")
+    repo.write(".harness/memory/human.md", "---\ndescription: in the same squash\nowner: human\n---\n")
+    text = (repo.root / ".harness/memory/learned.md").read_text()
+    repo.write(".harness/memory/learned.md", text.replace("owner: agent", "owner: human"))
     repo("commit", "-q", "-a", "--amend", "--author=Ada <ada@example.com>", "-m", "squashed")
-    assert "HRN303" in found(repo, range=f"{base}..HEAD")[0]
+    (finding,) = found(repo, range=f"{base}..HEAD")
+    assert finding.startswith("HRN305 .harness/memory/learned.md")
 
 
 def test_in_tree_work_passes_the_hook_and_ci(repo: Git) -> None:

@@ -113,8 +113,7 @@ class Checker:
         :param agent: the process that makes it is an agent's.
         """
         records = brought(changes)
-        by_agent = agent or author.casefold() in self.agents or any(r.actor.kind == "agent" for r in records)
-        return CommitFacts(by_agent, records, merge)
+        return CommitFacts(agent or author.casefold() in self.agents, records, merge)
 
 
 class _Blob:

@@ -26,8 +26,7 @@ from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, TreeItem
 class CommitFacts:
     """One commit, or what is about to become one.
 
-    :ivar by_agent: its author is the agent, the process that makes it is one, or a record that it
-        brings says an agent made the update.
+    :ivar by_agent: its author is the agent, or the process that makes it is one.
     :ivar records: records that it brings.
     :ivar merge: it has several parents.
     """
@@ -45,27 +44,32 @@ def check_authority(
 
 
 def _findings(changes: Sequence[Change], context: LintContext, commit: CommitFacts) -> Iterator[Finding]:
-    touched = sorted({place(c.path).entry for c in changes} - {None}, key=str)
-    if not commit.by_agent:
-        if not commit.merge and not commit.records:
-            for entry in touched:
-                assert entry is not None
-                yield from _disagrees(entry, context)
-        return
+    touched = sorted({entry for c in changes if (entry := place(c.path).entry) is not None}, key=str)
+    # A forge's squash makes a person the author; what an agent's record names is still the agent's.
+    named = {e.id for record in commit.records if record.actor.kind == "agent" for e in record.entries}
+    theirs = [entry for entry in touched if commit.by_agent or str(entry) in named]
+    may_verify = any(map(cites_passed_gate, commit.records))
+    moved_to = _new_mains(changes)
+    for entry in theirs:
+        yield from _agent(entry, context, may_verify, moved_to)
+    if commit.by_agent:
+        yield from _beside_entries(changes)
+        if touched and not commit.records and not commit.merge:
+            path = next(c.path for c in changes if place(c.path).entry is not None)
+            yield found(rules.UNRECORDED, path, "is changed by an agent's commit that brings no record")
+    elif not commit.merge and not commit.records:
+        for entry in touched:
+            yield from _disagrees(entry, context)
+
+
+def _beside_entries(changes: Sequence[Change]) -> Iterator[Finding]:
+    """Policy and records are out of an agent's reach."""
     for change in changes:
         role = place(change.path).role
         if role == "policy":
             yield found(rules.POLICY, change.path, "is changed by an agent")
         elif role == "record" and change.before is not None:
             yield found(rules.RECORDS, change.path, "was there before, and an agent touches it")
-    may_verify = any(map(cites_passed_gate, commit.records))
-    moved_to = _new_mains(changes)
-    for entry in touched:
-        assert entry is not None
-        yield from _agent(entry, context, may_verify, moved_to)
-    if touched and not commit.records and not commit.merge:
-        path = next(c.path for c in changes if place(c.path).entry is not None)
-        yield found(rules.UNRECORDED, path, "is changed by an agent's commit that brings no record")
 
 
 def cites_passed_gate(record: Record) -> bool:
