@@ -31,7 +31,8 @@ _SUSPECT = re.compile(
     "]"
 )
 
-#: Scripts whose words need ZWJ or ZWNJ: Arabic to Thaana, the Indic block, Tibetan, Myanmar, Khmer, Mongolian.
+#: Scripts whose words need ZWJ or ZWNJ: Arabic to Thaana, the Indic block, Tibetan to Myanmar, Khmer,
+#: Mongolian.
 _JOINING = (
     (0x0600, 0x08FF),
     (0x0900, 0x0DFF),
