@@ -17,6 +17,9 @@ from harnessctl.models.prices import lookup, run_extra_installed
 from harnessctl.models.script import read_script
 from harnessctl.models.scripted import ScriptedClient
 
+#: Sent to the user's own endpoint when there is no key: most such servers want none, the protocol wants one.
+NO_KEY = "no-key"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
@@ -120,6 +123,9 @@ def _litellm(name: str, settings: Settings, environment: Environment) -> ModelSo
             id="no_key",
             hint=f"export {settings.api_key_env}=…",
         )
+
+    if key is None and settings.api_base and "OPENAI_API_KEY" not in environment.variables:
+        key = NO_KEY if identity.provider == "openai" else None
 
     def build() -> ModelClient:
         return LitellmClient(identity, route, api_base=settings.api_base, api_key=key)

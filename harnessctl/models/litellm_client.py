@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -133,11 +133,34 @@ class LitellmClient:
         notes: list[str] = []
         while True:
             optional = self._optional(request)
+            parts = Assembly()
             try:
-                return await self._stream(litellm, request, messages, optional, on_text, tuple(notes))
-            except _RefusedError as refused:
-                self._refused.add(refused.name)
-                notes.append(f"the provider takes no {refused.name!r}, left out: {refused.reason}")
+                arguments = {**self._always(request, messages), **optional}
+                reply = await self._stream(litellm, request, arguments, parts, on_text)
+                return replace(reply, notes=tuple(notes))
+            except TryError:
+                raise
+            except Exception as error:
+                failure = translate(error, streaming=bool(parts.received))
+                if parts.received:
+                    failure.usage = self._estimate(request, parts)
+                elif failure.kind == "bad_request" and (name := refused_parameter(error, optional)):
+                    self._refused.add(name)
+                    notes.append(f"the provider takes no {name!r}, left out: {failure.message}")
+                    continue
+                raise failure from error
+
+    def _always(self, request: ModelRequest, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "model": self._route,
+            "messages": messages,
+            "stream": True,
+            "timeout": self._timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            **self._endpoint,
+            **({"tools": [TOOL]} if request.tool else {}),
+        }
 
     def _optional(self, request: ModelRequest) -> dict[str, Any]:
         """What a request can do without: never sent unless set, left out once it was refused."""
@@ -153,34 +176,19 @@ class LitellmClient:
         self,
         litellm: ModuleType,
         request: ModelRequest,
-        messages: list[dict[str, Any]],
-        optional: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        parts: Assembly,
         on_text: OnText | None,
-        notes: tuple[str, ...],
     ) -> ModelReply:
         began = time.monotonic()
-        parts = Assembly()
-        stream = None
         usage = None
+        stream = await litellm.acompletion(**arguments)
         try:
-            stream = await litellm.acompletion(
-                model=self._route,
-                messages=messages,
-                stream=True,
-                timeout=self._timeout_s,
-                num_retries=0,
-                max_retries=0,
-                **self._endpoint,
-                **({"tools": [TOOL]} if request.tool else {}),
-                **optional,
-            )
             async for chunk in stream:
                 usage = getattr(chunk, "usage", None) or usage
                 take(chunk, parts, on_text)
-        except Exception as error:
-            raise self._failure(error, request, parts, optional) from error
         finally:
-            if stream is not None and hasattr(stream, "aclose"):
+            if hasattr(stream, "aclose"):
                 await stream.aclose()
         if getattr(stream, "received_finish_reason", "unknown") is None:
             raise self._cut(request, parts, "the stream ended without a finish reason")
@@ -191,20 +199,7 @@ class LitellmClient:
             usage=self._usage(usage, request, parts, reported(stream)),
             model=str(self._identity),
             ms=round((time.monotonic() - began) * 1000),
-            notes=notes,
         )
-
-    def _failure(
-        self, error: Exception, request: ModelRequest, parts: Assembly, optional: Mapping[str, Any]
-    ) -> Exception:
-        failure = translate(error, streaming=bool(parts.received))
-        if failure.kind == "bad_request" and not parts.received:
-            name = refused_parameter(error, optional)
-            if name is not None:
-                return _RefusedError(name, failure.message)
-        if parts.received:
-            failure.usage = self._estimate(request, parts)
-        return failure
 
     def _cut(self, request: ModelRequest, parts: Assembly, reason: str) -> TryError:
         usage = self._estimate(request, parts)
@@ -253,15 +248,6 @@ class _Connections:
 
 
 _connections = _Connections()
-
-
-class _RefusedError(Exception):
-    """The provider does not take the parameter ``name``."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(reason)
-        self.name = name
-        self.reason = reason
 
 
 def take(chunk: Any, parts: Assembly, on_text: OnText | None) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from harnessctl.config import Settings, read_environment
 from harnessctl.domain.message import Message
 from harnessctl.layers.l0_weights import ModelIdentity
+from harnessctl.models.catalogue import resolve
 from harnessctl.models.litellm_client import LitellmClient, load_litellm
 from harnessctl.models.litellm_errors import KINDS
 from harnessctl.models.port import ModelReply, ModelRequest, ProviderError
@@ -249,6 +251,16 @@ async def test_closing_one_client_leaves_the_others(connect: Open) -> None:
         await one.aclose()
         await one.aclose()
         assert (await ask(two)).content == "3"
+
+
+async def test_an_endpoint_of_ones_own_needs_no_key() -> None:
+    """Named by the user, without a key anywhere: the request goes out."""
+    with FakeOpenAI([Say("hello")]) as server:
+        settings = Settings(model="my-own", api_base=server.base_url)
+        client = resolve(None, settings, read_environment()).build()
+        assert (await client.complete(ModelRequest(ASK))).content == "hello"
+        await client.aclose()
+    assert server.requests[0].body["model"] == "my-own"
 
 
 def test_every_exception_of_litellm_is_known() -> None:
