@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pygit2
 from pygit2.enums import Option
 
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.layers.l3_durable.writer import Writer
@@ -23,10 +24,13 @@ class BlindWriter(Writer):
     def move(self, ref: str, old: str | None, new: str | None, why: str, point: str = "moved") -> None:
         raw = self.place.repository.raw
         self.reached(f"before {point}")
-        if new is None:
-            raw.references.delete(ref)
-        else:
-            raw.create_reference_direct(ref, pygit2.Oid(hex=new), True, why)
+        try:
+            if new is None:
+                raw.references.delete(ref)
+            else:
+                raw.create_reference_direct(ref, pygit2.Oid(hex=new), True, why)
+        except (pygit2.GitError, OSError, KeyError) as error:
+            raise LostRaceError(str(error)) from error
         self.reached(point)
 
 

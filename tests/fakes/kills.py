@@ -145,7 +145,7 @@ def second_writer(git: Git, change: Callable[[HarnessStore], HarnessStore], log:
         with log.open("a") as file:
             file.write(f"other{number}\n")
         number += 1
-        time.sleep(random.uniform(0, 0.05))
+        time.sleep(random.uniform(0, 0.3))
 
 
 def main() -> None:

@@ -373,31 +373,6 @@ def test_no_push_publishes_a_proposal(repo: Git, make_repo: Make) -> None:
     ]
 
 
-@pytest.mark.parametrize("how", ["checked out", "rebased", "bisected"])
-def test_a_branch_in_use_is_never_moved(repo: Git, tmp_path: Path, how: str) -> None:
-    store = started(repo)
-    land(store, "a", "one")
-    land(store, "b", "two")
-    proposal = propose(store, "c", "three")
-    place = tmp_path / "tree"
-    repo("worktree", "add", "-q", str(place), "harness")
-    there = Git(place)
-    if how == "rebased":
-        there("-c", "sequence.editor=sed -i 1s/^pick/edit/", "rebase", "-q", "-i", "HEAD~1", check=False)
-        assert there("symbolic-ref", "-q", "HEAD", check=False) == ""
-    if how == "bisected":
-        there("bisect", "start", "HEAD", "HEAD~2")
-    tip = repo("rev-parse", "harness")
-    for verb in (lambda: store_of(repo).accept(proposal.id), lambda: add(store_of(repo), "d", "x")):
-        with pytest.raises(HarnessError) as caught:
-            verb()
-        assert caught.value.id == "branch_in_use"
-        assert f"being {how}" in caught.value.message or how in caught.value.message
-        assert str(place) in caught.value.message
-    assert repo("rev-parse", "harness") == tip
-    assert status(store_of(repo)).in_use
-
-
 # -- reading verbs -------------------------------------------------------------------------------
 
 

@@ -11,22 +11,37 @@ from pathlib import Path
 
 from harnessctl.layers.l3_durable.git.repository import Repository
 
+#: File in a work tree's git directory -> what is going on there.
+_DOING = (
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("rebase-apply/applying", "`git am`"),
+)
+
 
 def occupants(repository: Repository, ref: str) -> tuple[str, ...]:
     """Places that use the branch ``ref`` (full name), each as "checked out in /path", in words."""
     common = repository.common_dir
     found: list[str] = []
     if (repository.config("core.bare") or "false").lower() not in ("true", "yes", "on", "1"):
-        found += _uses(common, str(common.parent), ref)
+        found += _uses(common, _main(repository), ref)
     for linked in sorted((common / "worktrees").glob("*")):
         found += _uses(linked, _place(linked), ref)
     return tuple(found)
 
 
+def _main(repository: Repository) -> str:
+    """The main work tree; of a submodule, or with a git directory of its own, configuration names it."""
+    stated = repository.config("core.worktree")
+    common = repository.common_dir
+    return str((common / stated).resolve() if stated else common.parent)
+
+
 def _uses(git_dir: Path, place: str, ref: str) -> Iterator[str]:
     if _text(git_dir / "HEAD") == f"ref: {ref}":
-        merging = " with a merge in progress" if (git_dir / "MERGE_HEAD").exists() else ""
-        yield f"checked out in {place}{merging}"
+        doing = next((f" with {what} in progress" for file, what in _DOING if (git_dir / file).exists()), "")
+        yield f"checked out in {place}{doing}"
     for name in ("rebase-merge/head-name", "rebase-apply/head-name"):
         if _text(git_dir / name) == ref:
             yield f"being rebased in {place}"
