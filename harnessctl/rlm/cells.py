@@ -7,6 +7,7 @@ from typing import Any
 from harnessctl.domain.cell import CellRun, CellStatus, Output
 from harnessctl.domain.event import Event, EventType
 from harnessctl.layers.l1_context.result_text import result_budget, result_text
+from harnessctl.layers.l1_context.variables import Variables
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.protocol import Call
@@ -35,12 +36,12 @@ async def run_calls(parts: TurnParts, turn: int, reply: Event, calls: list[Call]
 
 async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> CellStatus:
     kernel, replaced = await parts.kernels.get()
-    tally = parts.journal.tally
-    lost, held = tally.variables.loss(), tally.variables.to_json()
+    variables = parts.journal.tally.variables
+    before = variables.loss() if replaced else ""
     if replaced:
-        restart = {"what": "kernel_restart", "text": "", "lost": held}
+        restart = {"what": "kernel_restart", "text": "", "lost": variables.to_json()}
         parts.journal.record(EventType.REPAIR, restart, turn=turn)
-    number = tally.cells + 1
+    number = parts.journal.tally.cells + 1
     cell = {"cell": number, "code": call.code, "reply": reply.n, "call": call.id or None}
     parts.journal.record(EventType.CELL, cell, turn=turn)
     # What a cell does to the work tree may survive a loss of power: so must the record that it began.
@@ -49,24 +50,30 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
         run = await kernel.execute(call.code or "", limit_s=_limit(parts), on_output=parts.watcher.output)
     _record_outputs(parts, turn, number, run)
     text = result_text(number, run, result_budget(parts.model.identity.window))
-    notes = [f"{_RESTARTED} {lost}".rstrip() + "]" if replaced else None, call.note, text]
-    if run.kernel_lost and not replaced:
-        notes.append(lost and f"[{lost}]")
+    restarted = f"{_RESTARTED} {before}".rstrip() + "]" if replaced else None
     data: dict[str, Any] = {
         "status": str(run.status),
-        "text": "\n".join(part for part in notes if part),
         "ms": run.ms,
         "error": {"name": run.error.name, "value": run.error.value[:MOST_ANSWER]} if run.error else None,
         "signal": run.signal,
     }
-    if run.variables:
-        data["variables"] = run.variables
-    if run.kernel_lost:
-        data["lost"] = {} if replaced else held
+    lost = _note_variables(data, run, variables)
+    data["text"] = "\n".join(part for part in (restarted, call.note, text, lost) if part)
     if run.final is not None:
         data["answer"] = run.final[:MOST_ANSWER]
     _record_result(parts, turn, number, call, data)
     return run.status
+
+
+def _note_variables(data: dict[str, Any], run: CellRun, variables: Variables) -> str:
+    """Put what the cell changed, or what was lost with its kernel, into ``data``; words for the model."""
+    if not run.kernel_lost:
+        if run.variables:
+            data["variables"] = run.variables
+        return ""
+    variables.change(run.variables)  # told before the kernel's end
+    data["lost"] = variables.to_json()
+    return f"[{variables.loss()}]" if variables.loss() else ""
 
 
 def _limit(parts: TurnParts) -> float:
