@@ -31,8 +31,9 @@ class HarnessFence:
         self._operations = operations
 
     def capture(self) -> Mapping[str, str]:
-        """Ref -> entries digest; ``harness.lock`` -> digest of its bytes, ``absent`` or ``as committed``;
-        ``harness.branch`` and ``harness.mode`` -> their values or ``unset``.
+        """Ref -> entries digest; ``harness.lock`` -> digest of its bytes or ``absent``, after the words
+        ``as committed`` where the checked-out commit has it so; ``harness.branch`` and ``harness.mode``
+        -> their values or ``unset``.
         """
         refs = self._place.repository.refs
         found = {**refs.list(PROPOSALS), **refs.list(DECISIONS)}
@@ -47,8 +48,16 @@ class HarnessFence:
 
     def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
         """What differs between two captures and is not explained by the host's own operation log."""
-        moved = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
-        return tuple(name for name in moved if not self._known(name, before.get(name), after.get(name)))
+        moved: list[str] = []
+        for name in sorted(before.keys() | after.keys()):
+            old, new = before.get(name), after.get(name)
+            if name == LOCK_NAME:
+                if _committed(new) and (_committed(old) or _bare(new) != ABSENT):
+                    continue  # a switch, or a commit; not the removal of a lock that git never had
+                old, new = _bare(old), _bare(new)
+            if old != new and not self._known(name, old, new):
+                moved.append(name)
+        return tuple(moved)
 
     def _known(self, name: str, before: str | None, after: str | None) -> bool:
         """Whether a chain of logged moves of ``name`` leads from one value to the other."""
@@ -72,15 +81,23 @@ class HarnessFence:
 
     def _lock(self) -> str:
         path = self._place.lock_path
-        if path is None or not path.exists():
-            return ABSENT
-        data = path.read_bytes()
+        data = path.read_bytes() if path is not None and path.exists() else None
+        value = ABSENT if data is None else lock_digest(data)
         head = self._place.repository.head_commit
         if head is not None:
             committed = self._place.repository.file(self._place.repository.commit(head).tree, LOCK_NAME)
             if committed == data:
-                return AS_COMMITTED
-        return lock_digest(data)
+                return f"{AS_COMMITTED} {value}"
+        return value
+
+
+def _committed(value: str | None) -> bool:
+    return (value or "").startswith(AS_COMMITTED)
+
+
+def _bare(value: str | None) -> str | None:
+    """A lock's value without whether it is committed."""
+    return value and value.removeprefix(f"{AS_COMMITTED} ").removeprefix(AS_COMMITTED)
 
 
 def lock_digest(data: bytes) -> str:
