@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up": {
         "init": Verb("harnessctl.cli.init:command", "Start a harness in this repository."),
         "hooks": Verb("harnessctl.cli.hooks:app", "Git hooks that check .harness/, without a framework."),
+        "sync": Verb("harnessctl.cli.sync:command", "Fetch and push the harness branch; never forced."),
         "status": Verb("harnessctl.cli.status:command", "Mode, pin, tip, open proposals, last session."),
     },
     "Entries": {
@@ -47,7 +48,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "run": Verb("harnessctl.cli.run:command", "Run the agent on a task, with the pinned harness."),
         "sessions": Verb("harnessctl.cli.sessions:app", "List and read past sessions."),
         "refine": Verb("harnessctl.cli.refine:command", "Turn a session's log into a proposal."),
-        "review": Verb("harnessctl.cli.review:app", "List, read, accept or reject proposals."),
+        "review": Verb("harnessctl.cli.review:app", "List, read, edit, accept, reject proposals."),
     },
     "History and undo": {
         "log": Verb("harnessctl.cli.history:log_command", "Updates, from which evidence, let in by whom."),

@@ -1,7 +1,8 @@
-"""``harnessctl review list | show | accept | reject``."""
+"""``harnessctl review list | show | accept | edit | reject | rebase | pr``."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,10 @@ from harnessctl import bootstrap
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
+from harnessctl.domain.errors import HarnessError
 
 if TYPE_CHECKING:
+    from harnessctl.layers.l3_durable.reworking import Reworked
     from harnessctl.review.case import ReviewCase
 
 app = typer.Typer(
@@ -19,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    help="List, read, accept or reject proposals.\n\n"
+    help="List, read, accept, edit, rebase or reject proposals; offer one as a pull request.\n\n"
     "An update drawn from a session waits here until a person decides.",
 )
 
@@ -93,6 +96,86 @@ def reject_command(
         print_json(landed.to_json())
         return
     say(f"rejected; the decision is kept as {landed.commit[:12]}")
+
+
+@app.command("edit")
+def edit_command(proposal: Id, as_json: AsJson = False) -> None:
+    """Change what a proposal proposes, in $VISUAL or $EDITOR, before it lands.
+
+    The result is checked as a landing would be. What is wrong with it is said, the text is kept, and it
+    can be edited again. The record then says that you edited it; the evidence stays.
+    """
+    from harnessctl.commands.review_edit import drop_draft, editor, open_draft, save_draft
+    from harnessctl.commands.review_rebase import reworked_json
+
+    store = bootstrap.store()
+    draft = open_draft(store, proposal)
+    if draft.resumed:
+        note(f"going on with the text left in {draft.folder}")
+    open_editor = editor(store.place.environment.editor)
+    while True:
+        open_editor(draft.paths())
+        try:
+            done = save_draft(store, draft)
+        except HarnessError as error:
+            if error.id == "nothing_changed":
+                raise
+            if not sys.stdin.isatty():
+                raise
+            note(f"error: {error.message}")
+            if not typer.confirm("edit again?", default=True, err=True):
+                raise
+        else:
+            break
+    drop_draft(draft)
+    if as_json:
+        print_json(reworked_json(done))
+    else:
+        _tell_reworked(done, "edited")
+
+
+@app.command("rebase")
+def rebase_command(proposal: Id, as_json: AsJson = False) -> None:
+    """Put a proposal on the landed tip, after the branch moved on.
+
+    Entries that only one side changed are taken as they are. In an entry that both changed, lines are
+    merged where they don't overlap, and the entry is named, so that you read it again; where they do,
+    nothing is changed and the files are named.
+    """
+    from harnessctl.commands.review_rebase import review_rebase, reworked_json
+
+    done = review_rebase(bootstrap.store(), proposal)
+    if as_json:
+        print_json(reworked_json(done))
+    else:
+        _tell_reworked(done, "rebased")
+
+
+@app.command("pr")
+def pr_command(proposal: Id, as_json: AsJson = False) -> None:
+    """Push a proposal as branch harness-proposals/ID, to be reviewed as a pull request.
+
+    With your git and your credentials. However it is merged there, squashed or not, the next sync or
+    fetch shows it as landed: the record travels with it.
+    """
+    from harnessctl.commands.review_pr import review_pr
+
+    done = review_pr(bootstrap.store(), proposal)
+    if as_json:
+        print_json(done.to_json())
+        return
+    say(f"pushed {done.commit[:12]} to {done.remote} as {done.branch}")
+    say(f"open a pull request from {done.branch} into {done.into}" + (f": {done.url}" if done.url else ""))
+
+
+def _tell_reworked(done: Reworked, how: str) -> None:
+    say(f"{how} {done.proposal.id}: now {done.proposal.commit[:12]} on {done.proposal.base[:12]}")
+    for change in done.proposal.record.entries:
+        say(f"  {change.action} {change.id}")
+    for entry in done.settled:
+        say(f"on the branch already, left out: {entry}")
+    for entry in done.merged:
+        say(f"lines of both sides were merged, read it again: {entry}")
 
 
 def _tell(case: ReviewCase) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harnessctl.config import Environment, parse_toml
+from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import record_path
@@ -24,8 +25,11 @@ from harnessctl.layers.l3_durable import (
     history_cache,
     identity,
     initialising,
+    offering,
     pinning,
+    reworking,
     rollback,
+    syncing,
     taking_back,
 )
 from harnessctl.layers.l3_durable import proposals as proposing
@@ -41,12 +45,15 @@ from harnessctl.layers.l3_durable.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.landed import Landed
 from harnessctl.layers.l3_durable.lock import LOCK_NAME, read_lock, render_lock, write_atomically
 from harnessctl.layers.l3_durable.mode import Place, find_place, not_initialised
+from harnessctl.layers.l3_durable.offering import Offered
 from harnessctl.layers.l3_durable.operations import Operations
 from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.revisions import resolve
+from harnessctl.layers.l3_durable.reworking import Reworked
 from harnessctl.layers.l3_durable.rollback import Wanted
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
+from harnessctl.layers.l3_durable.syncing import Synced
 from harnessctl.layers.l3_durable.updates import Row, Update, list_updates
 from harnessctl.layers.l3_durable.validation import Checks
 from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
@@ -286,11 +293,41 @@ class HarnessStore:
         record, commit = proposing.reject(self.writer, proposal, why, waits=waits)
         return self._landed(record, commit)
 
-    def rollback(self, rev: str, include: Sequence[str] = ()) -> tuple[Landed, rollback.Plan]:
-        """Bring agent-owned entries back to ``rev`` and move the lock, if there is one."""
+    def rebase_proposal(self, prefix: str) -> Reworked:
+        """Put an open proposal on the tip; errors as :func:`reworking.rebase`."""
+        self._person("review rebase")
+        self.check_identity()
+        return reworking.rebase(self.writer, self.proposal(prefix))
+
+    def edit_proposal(self, proposal: Proposal, files: Sequence[EntryFile]) -> Reworked:
+        """Replace what a proposal proposes by a person's version; errors as :func:`reworking.edit`."""
+        self._person("review edit")
+        self.check_identity()
+        return reworking.edit(self.writer, proposal, files)
+
+    def offer_proposal(self, prefix: str) -> Offered:
+        """Push an open proposal as a branch for a pull request; errors as :func:`offering.offer`."""
+        self._person("review pr")
+        proposal = self.proposal(prefix)
+        return offering.offer(self.place, proposal.id, proposal.commit)
+
+    def sync(self) -> Synced:
+        """Fetch and push the harness branch; errors as :func:`syncing.sync`."""
+        self._person("sync")
+        done = syncing.sync(self.writer)
+        self._find_place()
+        return done
+
+    def rollback(
+        self, wanted: Wanted, *, only: bool = False, dry_run: bool = False
+    ) -> tuple[Landed, rollback.Plan]:
+        """Take entries back to a revision, or with ``only`` take back one update; an existing lock moves.
+
+        :param dry_run: say what would happen, write nothing; the landing's commit is then "".
+        """
         self._person("rollback")
         self.check_identity()
-        target = self.resolve(rev)
+        make = taking_back.plan_only if only else rollback.plan_rollback
         made: list[rollback.Plan] = []
 
         def plan(tip: Content) -> Change:

@@ -94,12 +94,18 @@ def run_git(
     :raises HarnessError: ``git_failed``, with git's own words.
     """
     command = ["git", "--no-pager", *(part for key in SAFE for part in ("-c", key)), *args]
-    environment = safe_environment(variables, in_hook=in_hook)
+    return run_checked(command, cwd, safe_environment(variables, in_hook=in_hook), timeout, args[0])
+
+
+def run_checked(
+    command: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None, what: str
+) -> bytes:
+    """Standard output of ``command``, which runs git to do ``what``; errors as :func:`run_git`."""
     try:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env=environment,
+            env=dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
@@ -108,8 +114,8 @@ def run_git(
     except FileNotFoundError as error:
         raise UsageError("git is not on PATH", id="git_missing", hint="install git 2.30 or newer") from error
     except subprocess.TimeoutExpired as error:
-        raise HarnessError(f"git {args[0]} took longer than {timeout} s", id="git_failed") from error
+        raise HarnessError(f"git {what} took longer than {timeout} s", id="git_failed") from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-        raise HarnessError(f"git {args[0]} failed: {said}", id="git_failed")
+        raise HarnessError(f"git {what} failed: {said}", id="git_failed")
     return done.stdout

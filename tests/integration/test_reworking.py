@@ -1,0 +1,316 @@
+"""``review rebase``, ``edit`` and ``pr``: a waiting proposal is made anew, or offered elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.review_edit import editor, open_draft, save_draft
+from harnessctl.commands.review_pr import review_pr
+from harnessctl.commands.review_rebase import review_rebase
+from harnessctl.commands.verify import Answer, verify
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
+from harnessctl.domain.ids import EntryId
+from harnessctl.domain.update import EntryEdit, UpdateState
+from harnessctl.layers.l3_durable.offering import forge_url
+from harnessctl.layers.l3_durable.proposals import Draft
+from tests.conftest import Git
+from tests.fakes.harness import Make, add, fsck_is_clean, note, started, store_of, text_of
+from tests.fakes.history import here, land, learned
+
+LINES = "\n".join(f"line {n}" for n in range(12))
+
+
+# -- rebase ---------------------------------------------------------------------------------------
+
+
+def test_an_open_proposal_moves_to_the_tip(repo: Git) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    land(store, "b", "two")
+    done = review_rebase(store, waiting.id)
+    assert done.proposal.base == store.landed_tip()
+    assert (done.merged, done.settled) == ((), ())
+    (now,) = store_of(repo).proposals()
+    assert (now.id, now.state, now.record.base) == (waiting.id, UpdateState.OPEN, store.landed_tip())
+    assert now.author.name == "harnessctl agent"
+    assert now.record.evidence == waiting.record.evidence
+    assert verify(store_of(repo), waiting.id, here()).answers[0].answer is Answer.OK
+    store_of(repo).accept(waiting.id)
+    assert text_of(repo, "a") == "one"
+    assert fsck_is_clean(repo)
+    with pytest.raises(HarnessError):
+        review_rebase(store_of(repo), waiting.id)
+
+
+def test_lines_in_different_places_are_merged_and_named(repo: Git) -> None:
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 10", "LINE 10"))
+    land(store, "a", LINES.replace("line 1\n", "LINE 1\n"))
+    assert store.proposals()[0].state is UpdateState.CONFLICT
+    done = review_rebase(store, waiting.id)
+    assert done.merged == ("memory/a",)
+    assert store_of(repo).proposals()[0].state is UpdateState.OPEN
+    store_of(repo).accept(waiting.id)
+    assert text_of(repo, "a") == LINES.replace("line 10", "LINE 10").replace("line 1\n", "LINE 1\n")
+
+
+@pytest.mark.parametrize("theirs", ["LINE 3", ""])
+def test_the_same_lines_are_a_conflict_that_is_named(repo: Git, theirs: str) -> None:
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 3", theirs) if theirs else "")
+    land(store, "a", LINES.replace("line 3", "Line three"))
+    before = repo("for-each-ref")
+    with pytest.raises(ConflictError) as caught:
+        review_rebase(store, waiting.id)
+    assert "memory/a (memory/a.md)" in caught.value.message
+    assert repo("for-each-ref") == before
+
+
+def test_what_the_branch_says_already_leaves_the_proposal(repo: Git) -> None:
+    store = started(repo)
+    edits = [
+        EntryEdit(
+            EntryId.parse(f"memory/{name}"), "create", (note(name, "same", owner="agent", origin="agent"),)
+        )
+        for name in "ab"
+    ]
+    waiting = store.propose(edits, Draft("two at once", model="m/x"))
+    land(store, "a", "same")
+    done = review_rebase(store, waiting.id)
+    assert done.settled == ("memory/a",)
+    assert [c.id for c in done.proposal.record.entries] == ["memory/b"]
+    land(store, "b", "same")
+    with pytest.raises(UsageError) as caught:
+        review_rebase(store_of(repo), waiting.id)
+    assert caught.value.id == "nothing_changed"
+
+
+def test_a_proposal_on_the_tip_and_a_humans_entry_are_refused(repo: Git) -> None:
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 10", "LINE 10"))
+    with pytest.raises(UsageError):
+        review_rebase(store, waiting.id)
+    add(store, "a", LINES, owner="human")
+    with pytest.raises(RefusedError) as caught:
+        review_rebase(store_of(repo), waiting.id)
+    assert caught.value.id == "not_owner"
+
+
+def test_a_merge_driver_of_the_repository_takes_no_part(repo: Git, tmp_path: Path) -> None:
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 3", "LINE 3"))
+    land(store, "a", LINES.replace("line 3", "Line three"))
+    proof = tmp_path / "ran"
+    (repo.root / ".git/info/attributes").write_text("* merge=evil\n")
+    repo("config", "merge.evil.driver", f"touch {proof}; true")
+    with pytest.raises(ConflictError):
+        review_rebase(store_of(repo), waiting.id)
+    (repo.root / ".git/info/attributes").write_text("* merge=union\n")
+    with pytest.raises(ConflictError):
+        review_rebase(store_of(repo), waiting.id)
+    assert not proof.exists()
+
+
+# -- edit -----------------------------------------------------------------------------------------
+
+
+def write(paths: tuple[Path, ...], old: str, new: str) -> None:
+    (path,) = paths
+    path.write_text(path.read_text().replace(old, new))
+
+
+def test_a_person_edits_and_the_record_says_so(repo: Git) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    draft = open_draft(store, waiting.id)
+    assert not draft.resumed
+    write(draft.paths(), "one", "one, in better words")
+    save_draft(store, draft)
+    assert not draft.folder.exists()
+    (now,) = store_of(repo).proposals()
+    assert now.id == waiting.id
+    assert "Edited in review by Ada Reviewer." in now.record.why
+    assert "Edited in review by Ada Reviewer." in repo("log", "-1", "--format=%B", now.commit)
+    assert now.record.evidence == waiting.record.evidence
+    assert now.record.actor.kind == "agent"
+    draft = open_draft(store_of(repo), waiting.id)
+    write(draft.paths(), "words", "short words")
+    save_draft(store_of(repo), draft)
+    store_of(repo).accept(waiting.id)
+    assert text_of(repo, "a") == "one, in better short words"
+    why = repo("log", "-1", "--format=%B", "harness")
+    assert why.count("Edited in review") == 1
+    assert verify(store_of(repo), waiting.id, here()).answers[0].answer is Answer.OK
+
+
+def test_a_bad_text_is_said_kept_and_gone_on_with(repo: Git) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    draft = open_draft(store, waiting.id)
+    write(draft.paths(), "description: about a", "description: a: b")
+    with pytest.raises(HarnessError) as caught:
+        save_draft(store, draft)
+    assert caught.value.id == "invalid_entry"
+    assert str(draft.folder) in caught.value.hint
+    assert store_of(repo).proposals()[0].commit == waiting.commit
+    again = open_draft(store_of(repo), waiting.id)
+    assert again.resumed
+    assert "a: b" in again.paths()[0].read_text()
+    write(again.paths(), "description: a: b", "description: mended")
+    save_draft(store_of(repo), again)
+    assert b"mended" in store_of(repo).snapshot(waiting.id).entries["memory/a"].main.data
+
+
+def test_a_secret_stops_an_edit_before_an_object_exists(repo: Git) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    draft = open_draft(store, waiting.id)
+    token = "ghp_" + "aB3dE6gH9" * 4
+    write(draft.paths(), "one", token)
+    with pytest.raises(RefusedError) as caught:
+        save_draft(store, draft)
+    assert token not in str(caught.value)
+    assert not repo("cat-file", "--batch-all-objects", "--batch").count(token)
+
+
+def test_nothing_changed_stray_files_and_owners(repo: Git) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    draft = open_draft(store, waiting.id)
+    with pytest.raises(UsageError) as caught:
+        save_draft(store, draft)
+    assert caught.value.id == "nothing_changed"
+    assert not draft.folder.exists()
+    draft = open_draft(store, waiting.id)
+    (draft.folder / "memory/b.md").write_bytes(note("b", "x").data)
+    with pytest.raises(UsageError) as caught:
+        save_draft(store, draft)
+    assert caught.value.id == "stray_file"
+    (draft.folder / "memory/b.md").unlink()
+    write(draft.paths(), "owner: agent", "owner: human")
+    write(draft.paths(), "one", "two")
+    save_draft(store, draft)
+    assert "owner: agent" in repo("show", f"{store_of(repo).proposals()[0].commit}:.harness/memory/a.md")
+
+
+def test_a_file_taken_out_of_a_skill_goes_and_modes_stay(repo: Git) -> None:
+    store = started(repo)
+    files = (
+        EntryFile("skills/s/SKILL.md", 0o100644, b"---\nname: s\ndescription: d\n---\nuse it\n"),
+        EntryFile("skills/s/references/long.md", 0o100644, b"long\n"),
+        EntryFile("skills/s/scripts/go.sh", 0o100755, b"echo go\n"),
+    )
+    waiting = store.propose([EntryEdit(EntryId.parse("skills/s"), "create", files)], Draft("a skill"))
+    draft = open_draft(store, waiting.id)
+    (draft.folder / "skills/s/references/long.md").unlink()
+    done = save_draft(store, draft)
+    tree = repo("ls-tree", "-r", done.proposal.commit, ".harness/skills")
+    assert "references" not in tree
+    assert "100755" in next(line for line in tree.splitlines() if line.endswith("go.sh"))
+
+
+def test_the_editor_is_split_into_words_and_its_failure_is_said(tmp_path: Path) -> None:
+    script = tmp_path / "edit or.py"
+    script.write_text("import sys; open(sys.argv[2], 'a').write(sys.argv[1])")
+    file = tmp_path / "text"
+    file.write_text("")
+    editor(f"'{sys.executable}' '{script}' 'two words'")((file,))
+    assert file.read_text() == "two words"
+    with pytest.raises(HarnessError) as caught:
+        editor("false")((file,))
+    assert caught.value.id == "editor_failed"
+    for missing in ("", "/nonexistent/editor"):
+        with pytest.raises(UsageError):
+            editor(missing)((file,))
+
+
+def test_agents_may_do_neither(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    land(store, "b", "x")
+    monkeypatch.setenv("HARNESSCTL_ACTOR", "agent")
+    for verb in (review_rebase, open_draft, review_pr):
+        with pytest.raises(RefusedError) as caught:
+            verb(store_of(repo), waiting.id)
+        assert caught.value.id == "agent_refused"
+    assert not (store.state_dir / "edits").exists()
+
+
+# -- pull requests --------------------------------------------------------------------------------
+
+
+def test_a_proposal_is_pushed_as_a_branch_and_lands_there(repo: Git, make_repo: Make, tmp_path: Path) -> None:
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    with pytest.raises(UsageError) as caught:
+        review_pr(store, waiting.id)
+    assert caught.value.id == "no_remote"
+    bare = make_repo("origin.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    repo("push", "-q", "origin", "harness")
+    done = review_pr(store_of(repo), waiting.id[:20])
+    assert done.branch == f"harness-proposals/{waiting.id}"
+    assert bare("rev-parse", f"refs/heads/{done.branch}") == waiting.commit
+    assert (done.into, done.url) == ("harness", "")
+    clone = tmp_path / "clone"
+    bare("clone", "-q", "-b", "harness", str(bare.root), str(clone))
+    forge = Git(clone)
+    forge("-c", "user.name=F", "-c", "user.email=f@x", "merge", "-q", "--squash", f"origin/{done.branch}")
+    forge("commit", "-q", "-m", "squashed (#1)")
+    forge("push", "-q", "origin", "harness")
+    repo("fetch", "-q", "origin", "harness:refs/remotes/origin/harness")
+    assert store_of(repo).proposals() == ()
+    assert {u.id: u.state for u in store_of(repo).updates()} == {waiting.id: UpdateState.LANDED}
+
+
+def test_a_branch_with_other_commits_is_never_overwritten(repo: Git, make_repo: Make) -> None:
+    started(repo)
+    bare = make_repo("origin.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    waiting = learned(store_of(repo), "a", "one")
+    land(store_of(repo), "b", "two")
+    review_pr(store_of(repo), waiting.id)
+    review_rebase(store_of(repo), waiting.id)
+    with pytest.raises(HarnessError) as caught:
+        review_pr(store_of(repo), waiting.id)
+    assert caught.value.id == "push_refused"
+    assert bare("rev-parse", f"refs/heads/harness-proposals/{waiting.id}") == waiting.commit
+
+
+def test_in_tree_the_pull_request_goes_into_the_users_branch(repo: Git, make_repo: Make) -> None:
+    store = store_of(repo)
+    store.initialise(in_tree=True)
+    repo.commit("harness")
+    bare = make_repo("origin.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    repo("push", "-q", "origin", "main")
+    waiting = learned(store_of(repo), "a", "one")
+    done = review_pr(store_of(repo), waiting.id)
+    assert done.into == "main"
+    assert bare("merge-base", "main", f"refs/heads/{done.branch}") == repo("rev-parse", "main")
+
+
+@pytest.mark.parametrize(
+    ("remote", "url"),
+    [
+        ("https://github.com/o/r.git", "https://github.com/o/r/compare/harness...harness-proposals/X"),
+        ("git@github.com:o/r.git", "https://github.com/o/r/compare/harness...harness-proposals/X"),
+        (
+            "ssh://git@gitlab.com/g/s/r",
+            "https://gitlab.com/g/s/r/-/merge_requests/new?merge_request[source_branch]=harness-proposals/X"
+            "&merge_request[target_branch]=harness",
+        ),
+        ("https://example.com/o/r.git", ""),
+        ("/srv/r.git", ""),
+    ],
+)
+def test_where_to_open_it(remote: str, url: str) -> None:
+    assert forge_url(remote, "harness", "harness-proposals/X") == url

@@ -1,0 +1,244 @@
+"""``sync``: between clones over a bare repository; nothing is forced, no program of the repository runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.sync import sync
+from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
+from harnessctl.layers.l3_durable.writer import Writer
+from tests.conftest import Git
+from tests.fakes.harness import Make, add, started, store_of, text_of
+from tests.fakes.history import land
+
+
+@pytest.fixture
+def origin(repo: Git, make_repo: Make) -> Git:
+    """A bare remote of ``repo``, in which a harness was started."""
+    started(repo)
+    bare = make_repo("origin.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    repo("push", "-q", "-u", "origin", "main")
+    return bare
+
+
+@pytest.fixture
+def clone(origin: Git, repo: Git, tmp_path: Path) -> Git:
+    """A second clone, made after the first sync."""
+    sync(store_of(repo))
+    root = tmp_path / "clone"
+    origin("clone", "-q", "-b", "main", str(origin.root), str(root))
+    return Git(root)
+
+
+def test_the_first_sync_publishes_and_the_next_says_so(repo: Git, origin: Git) -> None:
+    land(store_of(repo), "a", "one")
+    done = sync(store_of(repo))
+    assert (done.given, done.taken) == (2, 0)
+    assert origin("rev-parse", "harness") == repo("rev-parse", "harness") == done.tip
+    assert repo("rev-parse", "refs/remotes/origin/harness") == done.tip
+    assert store_of(repo).pushed(done.tip) is True
+    again = sync(store_of(repo))
+    assert (again.given, again.taken) == (0, 0)
+    assert not origin("for-each-ref", "refs/harness"), "proposals stay here"
+
+
+def test_what_one_clone_lands_the_other_takes(repo: Git, clone: Git) -> None:
+    assert sync(store_of(clone)).taken == 1, "the branch is made"
+    add(store_of(clone), "b", "two")
+    assert sync(store_of(clone)).given == 1
+    done = sync(store_of(repo))
+    assert (done.taken, text_of(repo, "b")) == (1, "two")
+
+
+def test_both_sides_with_commits_of_their_own_is_said_and_nothing_moves(repo: Git, clone: Git) -> None:
+    sync(store_of(clone))
+    land(store_of(repo), "a", "one")
+    sync(store_of(repo))
+    add(store_of(clone), "b", "two")
+    add(store_of(clone), "c", "three")
+    here, there = clone("rev-parse", "harness"), repo("rev-parse", "harness")
+    with pytest.raises(ConflictError) as caught:
+        sync(store_of(clone))
+    assert caught.value.id == "diverged"
+    assert "2 commits here, 1 there" in caught.value.message
+    assert "not a fast-forward" in caught.value.message
+    assert clone("rev-parse", "harness") == here
+    assert Git(clone.root)("rev-parse", "refs/remotes/origin/harness") == there
+    tree = clone.root.parent / "tree"
+    clone("worktree", "add", "-q", str(tree), "harness")
+    Git(tree)("merge", "-q", "-m", "merge", "origin/harness")
+    clone("worktree", "remove", "--force", str(tree))
+    assert sync(store_of(clone)).given == 3, "the hint leads out"
+
+
+def test_a_rewritten_remote_is_said_and_not_taken(repo: Git, origin: Git, clone: Git) -> None:
+    land(store_of(repo), "a", "one")
+    sync(store_of(repo))
+    known = repo("rev-parse", "harness")
+    origin("update-ref", "refs/heads/harness", origin("commit-tree", "-m", "x", "harness^{tree}"))
+    with pytest.raises(HarnessError) as caught:
+        sync(store_of(repo))
+    assert caught.value.id == "rewritten"
+    assert repo("rev-parse", "harness", "refs/remotes/origin/harness").split() == [known, known]
+    assert clone.root.exists()
+
+
+def test_git_10_detached_head(repo: Git, clone: Git) -> None:
+    """In branch mode work goes on from any commit; what lands goes to the named branch."""
+    clone("checkout", "-q", "--detach")
+    land(store_of(repo), "a", "one")
+    sync(store_of(repo))
+    assert sync(store_of(clone)).taken == 2
+    assert text_of(clone, "a") == "one"
+    added = add(store_of(clone), "b", "two")
+    assert clone("rev-parse", "refs/heads/harness") == added.commit
+    assert sync(store_of(clone)).given == 1
+
+
+def test_git_10_detached_head_in_tree_stops_in_words(repo: Git, make_repo: Make) -> None:
+    store_of(repo).initialise(in_tree=True)
+    repo.commit("harness")
+    bare = make_repo("o.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    repo("push", "-q", "origin", "main")
+    tree = repo.root.parent / "detached"
+    repo("worktree", "add", "-q", "--detach", str(tree), "main")
+    with pytest.raises(HarnessError) as caught:
+        sync(store_of(Git(tree)))
+    assert (caught.value.id, caught.value.exit_code) == ("detached_head", 1)
+    assert "detached HEAD" in caught.value.message
+
+
+def test_in_tree_the_users_branch_is_fetched_and_compared_only(
+    repo: Git, make_repo: Make, tmp_path: Path
+) -> None:
+    store_of(repo).initialise(in_tree=True)
+    repo.commit("harness")
+    bare = make_repo("o.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    repo("push", "-q", "origin", "main")
+    other = Git(tmp_path / "other")
+    bare("clone", "-q", str(bare.root), str(other.root))
+    other.commit("theirs", **{"theirs.py": "1"})
+    other("push", "-q", "origin", "main")
+    repo.commit("mine", **{"mine.py": "1"})
+    tip = repo("rev-parse", "main")
+    assert sync(store_of(repo)).waiting == (1, 1)
+    assert repo("rev-parse", "main") == tip
+    assert bare("rev-parse", "main") == other("rev-parse", "main")
+
+
+def test_no_remote_a_refused_push_and_a_branch_in_use(repo: Git, make_repo: Make, tmp_path: Path) -> None:
+    started(repo)
+    with pytest.raises(UsageError) as missing:
+        sync(store_of(repo))
+    assert missing.value.id == "no_remote"
+    bare = make_repo("o.git", bare=True)
+    repo("remote", "add", "origin", str(bare.root))
+    hook = bare.root / "hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho protected branch >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(HarnessError) as refused:
+        sync(store_of(repo))
+    assert refused.value.id == "push_refused"
+    assert "protected branch" in refused.value.message
+    hook.unlink()
+    sync(store_of(repo))
+    clone = Git(tmp_path / "c")
+    bare("clone", "-q", "-b", "harness", str(bare.root), str(clone.root))
+    clone.commit("by hand", **{".harness/memory/h.md": "---\ndescription: d\n---\n"})
+    clone("push", "-q", "origin", "harness")
+    repo("worktree", "add", "-q", str(tmp_path / "w"), "harness")
+    with pytest.raises(HarnessError) as used:
+        sync(store_of(repo))
+    assert used.value.id == "branch_in_use"
+
+
+def test_an_agent_may_not(repo: Git, origin: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESSCTL_ACTOR", "agent")
+    with pytest.raises(RefusedError):
+        sync(store_of(repo))
+    assert not origin("for-each-ref", "refs/heads/harness")
+
+
+def test_losing_the_race_for_the_branch_is_said(
+    repo: Git, clone: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync(store_of(clone))
+    land(store_of(repo), "a", "one")
+    sync(store_of(repo))
+    move = Writer.move
+
+    def late(self: Writer, ref: str, old: str | None, new: str | None, why: str) -> None:
+        tree = clone("rev-parse", "harness^{tree}")
+        clone("update-ref", "refs/heads/harness", clone("commit-tree", "-m", "x", "-p", "harness", tree))
+        move(self, ref, old, new, why)
+
+    monkeypatch.setattr(Writer, "move", late)
+    with pytest.raises(ConflictError) as caught:
+        sync(store_of(clone))
+    assert caught.value.id == "moved_ref"
+
+
+EVIL = {
+    "core.sshCommand": "{}",
+    "core.gitProxy": "{}",
+    "core.askPass": "{}",
+    "core.hooksPath": "{dir}",
+    "core.fsmonitor": "{}",
+    "core.alternateRefsCommand": "{}",
+    "credential.helper": "!{}",
+    "credential.https://127.0.0.1.helper": "!{}",
+    "remote.origin.uploadpack": "{}",
+    "remote.origin.receivepack": "{}",
+    "protocol.ext.allow": "always",
+    "protocol.allow": "always",
+    "push.gpgSign": "true",
+    "gpg.program": "{}",
+    "uploadpack.packObjectsHook": "{}",
+}
+
+
+def test_no_program_of_the_repositorys_configuration_runs(repo: Git, origin: Git, tmp_path: Path) -> None:
+    proof, folder = tmp_path / "ran", tmp_path / "evil"
+    folder.mkdir()
+    program = folder / "pre-push"
+    program.write_text(f"#!/bin/sh\ntouch {proof}\nexit 1\n")
+    program.chmod(0o755)
+    for key, value in EVIL.items():
+        repo("config", key, value.format(program, dir=folder))
+    assert sync(store_of(repo)).given == 1
+    assert not proof.exists()
+    repo("config", "remote.origin.uploadpack", "git-upload-pack")
+    for url in (f"ext::{program}", "ssh://git@127.0.0.1:1/x", "https://127.0.0.1:1/x", "git://127.0.0.1:1/x"):
+        repo("remote", "set-url", "origin", url)
+        with pytest.raises(HarnessError):
+            sync(store_of(repo))
+        assert not proof.exists(), url
+    repo("remote", "set-url", "origin", str(origin.root))
+    repo("config", "remote.origin.vcs", "evil")
+    with pytest.raises(HarnessError):
+        sync(store_of(repo))
+
+
+def test_the_users_own_ssh_command_is_used(
+    repo: Git, origin: Git, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proof = tmp_path / "ran"
+    program = tmp_path / "my-ssh"
+    program.write_text(f"#!/bin/sh\ntouch {proof}\nexit 1\n")
+    program.chmod(0o755)
+    repo("remote", "set-url", "origin", "ssh://git@127.0.0.1:1/x")
+    repo("config", "--global", "core.sshCommand", str(program))
+    with pytest.raises(HarnessError):
+        sync(store_of(repo))
+    assert proof.exists()
+    proof.unlink()
+    repo("config", "--global", "--unset", "core.sshCommand")
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
+    with pytest.raises(HarnessError):
+        sync(store_of(repo))
+    assert proof.exists()
