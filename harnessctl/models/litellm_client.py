@@ -54,6 +54,10 @@ def _import_litellm() -> ModuleType:
     litellm.telemetry = False
     litellm.drop_params = False
     litellm.num_retries = 0
+    # It would load a vocabulary (40 MB) and count every prompt again for callbacks that nobody registered;
+    # usage comes from the provider or is estimated here.
+    litellm.disable_token_counter = True
+    litellm.disable_streaming_logging = True
     # httpx's own transport: it is closed with the client, and cancelling a call closes its socket.
     litellm.disable_aiohttp_transport = True
     module: ModuleType = litellm
@@ -210,7 +214,7 @@ class LitellmClient:
         return priced(self._identity.price, prompt, estimate_text(parts.received), estimated=True)
 
     def _usage(self, usage: Any, request: ModelRequest, parts: Assembly, from_provider: bool) -> Usage:
-        if usage is None:
+        if usage is None or not from_provider:
             return self._estimate(request, parts)
         details = getattr(usage, "prompt_tokens_details", None)
         return priced(
@@ -218,7 +222,6 @@ class LitellmClient:
             int(usage.prompt_tokens or 0),
             int(usage.completion_tokens or 0),
             cached=int(getattr(details, "cached_tokens", None) or 0),
-            estimated=not from_provider,
         )
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
