@@ -137,9 +137,10 @@ def _loop_time(parts: TurnParts) -> float | None:
 def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessState) -> SessionEnd:
     if ending.reason == "storage":
         parts.journal.relieve()
-    state = dict(fence.capture())
-    moved = fence.unknown_moves(parts.journal.tally.harness_state, state)
-    tree = worktree.tree_hash()
+    state, moved = _moves(parts.journal.tally.harness_state, fence)
+    tree = ""
+    with contextlib.suppress(HarnessError):
+        tree = worktree.tree_hash()
     if parts.gates is not None:
         ending = parts.gates.still_holds(ending, tree)
     end = SessionEnd(_with_reason(ending, moved), parts.budget.total, tree, state, moved)
@@ -151,6 +152,15 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
         with contextlib.suppress(StorageError):
             _record_end(parts, end)
     return end
+
+
+def _moves(before: Mapping[str, str], fence: HarnessState) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The fence now, and what moved; all of it where a repository can no longer be read."""
+    try:
+        state = dict(fence.capture())
+        return state, fence.unknown_moves(before, state)
+    except HarnessError:
+        return {}, tuple(sorted(before))
 
 
 def _record_end(parts: TurnParts, end: SessionEnd) -> None:
