@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Set up": {
         "init": Verb("harnessctl.cli.init:command", "Start a harness in this repository."),
         "hooks": Verb("harnessctl.cli.hooks:app", "Git hooks that check .harness/, without a framework."),
+        "doctor": Verb("harnessctl.cli.doctor:command", "Find what crashes left behind, and put it right."),
         "sync": Verb("harnessctl.cli.sync:command", "Fetch and push the harness branch; never forced."),
         "status": Verb("harnessctl.cli.status:command", "Mode, pin, tip, open proposals, last session."),
     },

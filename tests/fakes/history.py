@@ -32,7 +32,9 @@ def log(store: HarnessStore, output: str = "tracked: app.py\n", pin: str = "", i
     steps = [(str(e.type), dict(e.data)) for e in session(output).events]
     steps[0] = ("header", {"schema": 1, "session": name, "parent": None, "pin": {"commit": pin or None}})
     made = build(steps, name)
-    write(made, store.state_dir / "sessions")
+    folder = write(made, store.state_dir / "sessions")
+    folder.chmod(0o700)  # as the recorder makes them
+    (folder / "log.jsonl").chmod(0o600)
     return made
 
 

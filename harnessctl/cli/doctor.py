@@ -1,0 +1,43 @@
+"""``harnessctl doctor``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harnessctl import bootstrap
+from harnessctl.cli.output import print_json, say
+from harnessctl.domain.errors import ExitCode
+
+
+def command(
+    fix: Annotated[bool, typer.Option("--fix", help="Put right what can be.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> None:
+    """Look for what crashes and other tools leave behind, and say what would put it right.
+
+    Stale lock files, proposals that are decided already, refs of sessions that ended, a pin that cannot
+    be read, damaged logs, kernels that outlived their session (by process id and start time), run state
+    that others can read. Without --fix nothing is changed. Exit code 1 while something is wrong.
+    """
+    from harnessctl.commands.doctor import doctor
+
+    found = doctor(bootstrap.store(), fix=fix)
+    if as_json:
+        print_json(found.to_json())
+    elif not found.found:
+        say("nothing is wrong")
+    else:
+        for one in found.found:
+            say(f"{one.repair.id}: {one.repair.what}")
+            if one.fixed:
+                say(f"    done: {one.repair.remedy}")
+            elif one.failed:
+                say(f"    could not {one.repair.remedy}: {one.failed}")
+            elif one.repair.act is None:
+                say(f"    for you: {one.repair.remedy}")
+            else:
+                say(f"    would: {one.repair.remedy}")
+    if found.ill:
+        raise typer.Exit(int(ExitCode.FAILED))

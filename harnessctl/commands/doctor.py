@@ -1,0 +1,180 @@
+"""``doctor``: what is wrong with the harness and its run state, what would put it right, and doing so."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harnessctl.commands.session_pins import is_written
+from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
+from harnessctl.layers.l3_durable import repairs
+from harnessctl.layers.l3_durable.actor import refuse_agents
+from harnessctl.layers.l3_durable.repairs import Repair
+from harnessctl.layers.l3_durable.store import HarnessStore
+from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.log import LOG_NAME, read_log
+from harnessctl.rlm.recorder import Recorder
+
+#: Files of the state folder that are made for the user alone.
+_PRIVATE = ("verdicts", "verdicts.key", "history", "operations.jsonl")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that is or was wrong.
+
+    :ivar fixed: it was put right.
+    :ivar failed: why it could not be, "" when that was not tried or worked.
+    """
+
+    repair: Repair
+    fixed: bool = False
+    failed: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """As ``doctor --json`` prints it."""
+        return {
+            "id": self.repair.id,
+            "what": self.repair.what,
+            "remedy": self.repair.remedy,
+            "fixable": self.repair.act is not None,
+            "fixed": self.fixed,
+            "failed": self.failed or None,
+        }
+
+
+@dataclass(frozen=True)
+class Health:
+    """Everything that was looked at."""
+
+    found: tuple[Diagnosis, ...]
+
+    @property
+    def ill(self) -> bool:
+        """Whether something is wrong now."""
+        return any(not one.fixed for one in self.found)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """One array."""
+        return [one.to_json() for one in self.found]
+
+
+def doctor(store: HarnessStore, *, fix: bool = False) -> Health:
+    """Look at lock files, refs, the pin, logs, kernels and the state folder's modes.
+
+    :param fix: put right what can be.
+    :raises RefusedError: ``agent_refused``: with ``fix``.
+    """
+    if fix:
+        refuse_agents(store.place.environment, "doctor --fix")
+    found = list(_all(store))
+    return Health(tuple(_treat(repair) if fix else Diagnosis(repair) for repair in found))
+
+
+def _treat(repair: Repair) -> Diagnosis:
+    if repair.act is None:
+        return Diagnosis(repair)
+    try:
+        repair.act()
+    except HarnessError as error:
+        return Diagnosis(repair, failed=error.message)
+    except OSError as error:
+        return Diagnosis(repair, failed=error.strerror or str(error))
+    return Diagnosis(repair, fixed=True)
+
+
+def _all(store: HarnessStore) -> Iterator[Repair]:
+    yield from repairs.stale_locks(store.place)
+    yield from _modes(store.place.environment.state_home, store.state_dir)
+    logs = sorted((store.state_dir / "sessions").glob(f"*/{LOG_NAME}"))
+    running = {log.parent.name for log in logs if is_written(log)}
+    if store.mode is not None:
+        yield from repairs.left_over_proposals(store.writer)
+        yield from repairs.left_over_decisions(store.writer)
+        yield from repairs.left_over_live(store.writer, running)
+        yield from _pin(store)
+    for log in logs:
+        if log.parent.name not in running:
+            yield from _kernel(log.parent)
+            yield from _log(log)
+
+
+def _pin(store: HarnessStore) -> Iterator[Repair]:
+    try:
+        store.pin()
+    except HarnessError as error:
+        yield Repair(error.id, f"the pin cannot be read: {error.message}", error.hint)
+
+
+def _kernel(folder: Path) -> Iterator[Repair]:
+    """A kernel that outlived its session; known by process id and start time together."""
+    known = Registration.read(folder)
+    if known is None:
+        return
+    alive = known.alive()
+    if alive:
+        what = f"session {folder.name} ended and its kernel still runs (process {', '.join(map(str, alive))})"
+        yield Repair("left_over_kernel", what, "end it", partial(_end_kernel, folder, known))
+    else:
+        what = f"session {folder.name} still has its dead kernel registered"
+        yield Repair("dead_kernel", what, "forget it", partial(_forget, folder, known))
+
+
+def _end_kernel(folder: Path, known: Registration) -> None:
+    end_left_over(folder, folder.name)
+    shutil.rmtree(known.folder, ignore_errors=True)
+
+
+def _forget(folder: Path, known: Registration) -> None:
+    forget(folder)
+    if known.folder:
+        shutil.rmtree(known.folder, ignore_errors=True)
+
+
+def _log(log: Path) -> Iterator[Repair]:
+    content = read_log(log)
+    if content.damage:
+        yield Repair(
+            "damaged_log",
+            f"{log}: {content.damage}; what follows event {len(content.events) - 1} proves nothing",
+            "a copy of the log, if there is one; harnessctl verify --all names the updates that rest on it",
+        )
+    elif content.tail or content.unended:
+        what = f"{log} ends in the middle of a record ({len(content.tail)} bytes)"
+        yield Repair("torn_log", what, "set the torn tail aside and say so in the log", partial(_mend, log))
+
+
+def _mend(log: Path) -> None:
+    try:
+        Recorder.open(log.parent, SystemClock()).close()
+    except ConflictError as error:
+        raise HarnessError("a session writes it now", id="session_running") from error
+
+
+def _modes(state_home: Path, state_dir: Path) -> Iterator[Repair]:
+    """Run state is the user's alone: logs hold what commands printed, keys sign what is kept."""
+    private = [state_home, state_dir, *(state_dir / name for name in _PRIVATE)]
+    private += sorted(path for log in state_dir.glob(f"sessions/*/{LOG_NAME}") for path in (log.parent, log))
+    wrong = [path for path in private if _open_to_others(path)]
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        what = f"{wrong[0]}{more} can be read or written by others"
+        yield Repair("open_state", what, "take group's and others' rights away", partial(_close, wrong))
+
+
+def _open_to_others(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISLNK(mode) and bool(mode & 0o077)
+
+
+def _close(paths: list[Path]) -> None:
+    for path in paths:
+        path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~0o077)

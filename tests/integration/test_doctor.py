@@ -1,0 +1,193 @@
+"""``doctor``: it finds each thing planted for it, changes nothing unasked, and puts it right when asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.doctor import Health, doctor
+from harnessctl.domain.errors import RefusedError
+from harnessctl.domain.ids import new_ulid
+from harnessctl.layers.l2_execution.registration import Registration, start_time
+from harnessctl.layers.l3_durable.names import LIVE, PROPOSALS, RESCUE
+from harnessctl.layers.l3_durable.store import HarnessStore
+from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.log import read_trajectory
+from harnessctl.rlm.recorder import Recorder
+from tests.conftest import Git
+from tests.fakes.harness import add, started, store_of
+from tests.fakes.history import land, learned, log, log_file
+
+
+def ids(found: Health) -> list[str]:
+    return [one.repair.id for one in found.found]
+
+
+def check_and_fix(git: Git, wanted: str) -> Health:
+    """Found, not changed, fixed when asked, gone."""
+    refs = git("for-each-ref")
+    assert ids(doctor(store_of(git))) == [wanted]
+    assert ids(doctor(store_of(git))) == [wanted], "looking changes nothing"
+    assert git("for-each-ref") == refs
+    done = doctor(store_of(git), fix=True)
+    assert not done.ill, done
+    assert ids(doctor(store_of(git))) == []
+    return done
+
+
+@pytest.fixture
+def store(repo: Git) -> HarnessStore:
+    return started(repo)
+
+
+def test_nothing_is_wrong_in_a_fresh_harness(repo: Git, store: HarnessStore) -> None:
+    land(store, "a", "one")
+    learned(store, "b", "waits")
+    assert doctor(store_of(repo)).found == ()
+    assert not doctor(store_of(repo), fix=True).ill
+
+
+def test_a_stale_lock_file_and_not_a_fresh_one(repo: Git, store: HarnessStore) -> None:
+    lock = repo.root / ".git/refs/heads/harness.lock"
+    lock.write_bytes(b"")
+    assert ids(doctor(store)) == [], "somebody may be at work"
+    os.utime(lock, (time.time() - 300,) * 2)
+    check_and_fix(repo, "stale_lock")
+    add(store_of(repo), "a", "lands again")
+
+
+def test_a_decided_proposals_ref_is_removed(repo: Git, store: HarnessStore) -> None:
+    waiting = learned(store, "a", "one")
+    store.accept(waiting.id)
+    repo("update-ref", PROPOSALS + waiting.id, waiting.commit)
+    check_and_fix(repo, "left_over_proposal")
+    assert not repo("for-each-ref", "refs/harness")
+    rejected = learned(store_of(repo), "b", "two")
+    store_of(repo).reject(rejected.id)
+    repo("update-ref", PROPOSALS + rejected.id, rejected.commit)
+    check_and_fix(repo, "left_over_proposal")
+
+
+def test_what_a_removal_would_lose_is_rescued(repo: Git, store: HarnessStore) -> None:
+    waiting = learned(store, "a", "one")
+    store.accept(waiting.id)
+    other = repo("commit-tree", "-m", "x", "-p", waiting.base, f"{waiting.base}^{{tree}}")
+    repo("update-ref", PROPOSALS + waiting.id, other)
+    check_and_fix(repo, "bad_proposal")
+    assert repo("rev-parse", RESCUE + waiting.id) == other
+
+
+def test_live_refs_of_sessions_that_do_not_run(repo: Git, store: HarnessStore) -> None:
+    landed = land(store, "a", "one")
+    repo("update-ref", f"{LIVE}{new_ulid()}", landed.commit)
+    running = new_ulid()
+    recorder = Recorder.create(store.state_dir / "sessions" / running, SystemClock())
+    repo("update-ref", f"{LIVE}{running}", landed.commit)
+    try:
+        check_and_fix(repo, "left_over_live")
+        assert repo("for-each-ref", "--format=%(refname)", LIVE) == f"{LIVE}{running}"
+    finally:
+        recorder.close()
+
+
+def test_a_damaged_log_is_named_and_left_alone(repo: Git, store: HarnessStore) -> None:
+    path = log_file(store, log(store))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    found = doctor(store_of(repo), fix=True)
+    assert (ids(found), found.ill) == (["damaged_log"], True)
+    assert path.read_bytes() == bytes(data)
+    assert str(path) in found.found[0].repair.what
+
+
+def test_a_torn_tail_is_set_aside(repo: Git, store: HarnessStore) -> None:
+    path = log_file(store, log(store))
+    with path.open("ab") as file:
+        file.write(b'{"data": {"text": "to')
+    check_and_fix(repo, "torn_log")
+    assert read_trajectory(path.parent).damage == ()
+    assert [p.read_bytes() for p in path.parent.glob("torn-*")] == [b'{"data": {"text": "to']
+
+
+def test_state_that_others_can_read(repo: Git, store: HarnessStore) -> None:
+    path = log_file(store, log(store))
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    check_and_fix(repo, "open_state")
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_pin_that_cannot_be_read_is_for_a_person(repo: Git, store: HarnessStore) -> None:
+    lock = repo.root / "harness.lock"
+    lock.write_text("<<<<<<< ours\n" + lock.read_text())
+    found = doctor(store_of(repo), fix=True)
+    assert (ids(found), found.ill) == (["lock_conflict"], True)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def register(store: HarnessStore, pid: int, started_at: float) -> Path:
+    folder = log_file(store, log(store)).parent
+    Registration(pid, started_at, 2**22 + 5, 1.0, "").write(folder)
+    (folder / "kernel.json").chmod(0o600)
+    return folder
+
+
+def test_a_kernel_that_outlived_its_session_is_ended(
+    repo: Git, store: HarnessStore, sleeper: subprocess.Popen[bytes]
+) -> None:
+    register(store, sleeper.pid, start_time(sleeper.pid))
+    check_and_fix(repo, "left_over_kernel")
+    assert sleeper.wait(10) == -9
+
+
+def test_a_stranger_with_the_same_number_is_left_alone(
+    repo: Git, store: HarnessStore, sleeper: subprocess.Popen[bytes]
+) -> None:
+    folder = register(store, sleeper.pid, start_time(sleeper.pid) - 1000)
+    check_and_fix(repo, "dead_kernel")
+    assert sleeper.poll() is None
+    assert not (folder / "kernel.json").exists()
+
+
+def test_what_cannot_be_done_is_said(repo: Git, store: HarnessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = repo.root / ".git/packed-refs.lock"
+    lock.write_bytes(b"")
+    os.utime(lock, (time.time() - 300,) * 2)
+
+    def deny(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", deny)
+    found = doctor(store_of(repo), fix=True)
+    assert found.ill
+    assert found.found[0].failed == "Permission denied"
+    assert json.dumps(found.to_json())
+
+
+def test_an_agent_may_look_and_not_touch(
+    repo: Git, store: HarnessStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESSCTL_ACTOR", "agent")
+    assert store.mode is not None
+    assert doctor(store_of(repo)).found == ()
+    with pytest.raises(RefusedError):
+        doctor(store_of(repo), fix=True)
+
+
+def test_without_a_harness_there_is_still_something_to_look_at(repo: Git) -> None:
+    assert doctor(store_of(repo)).found == ()
