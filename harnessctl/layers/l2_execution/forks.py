@@ -76,7 +76,7 @@ class ForkedProcess:
             *lines, self._partial = (self._partial + data).split(b"\n")
             for line in lines:
                 self._hear(json.loads(line))
-            if not data:
+            if not data or self.returncode is not None:
                 self._end()
             for waiter in self._waiters:
                 if not waiter.done():
@@ -132,7 +132,9 @@ class ForkedProcess:
         while self.poll() is None and not self._ready and not self._failure:
             await self._news()
         if not self._ready:
-            raise ForkError(self._failure or f"it ended with {self.returncode} while it started")
+            self.kill()
+            code = await self.ended()
+            raise ForkError(self._failure or f"it ended with {code} while it started")
 
     async def ended(self) -> int:
         """Wait for the end of the kernel and of all processes below it; ``returncode``."""

@@ -103,16 +103,23 @@ def end_children() -> None:
 def keep(server: int, owner: int) -> None:
     """The keeper's life: wait for the server, then leave nothing behind."""
 
+    def end(*_: object) -> None:
+        os.kill(server, signal.SIGTERM)
+        signal.setitimer(signal.ITIMER_REAL, 2 * PATIENCE_S)
+
     def owner_may_be_gone(*_: object) -> None:
         if os.getppid() != owner:
-            kill(server)
+            end()
 
     signal.signal(signal.SIGHUP, owner_may_be_gone)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(server, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, lambda *_: kill(server))
     process_option(PDEATHSIG, signal.SIGHUP)
     owner_may_be_gone()
     while os.wait()[0] != server:
         pass
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
     end_children()
 
 
@@ -286,17 +293,12 @@ class Server:
     def reap(self) -> None:
         """Take note of kernels that ended; tell of each when what it left behind is gone."""
         with contextlib.suppress(ChildProcessError):
-            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                kernel = self.kernels.get(found.si_pid)
-                if kernel is not None:
-                    # Before it is waited for: until then no stranger can have its number.
-                    signal_group(found.si_pid, signal.SIGKILL)
-                _, status = os.waitpid(found.si_pid, 0)
-                if kernel is not None:
-                    kernel.code = os.waitstatus_to_exitcode(status)
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if kernel := self.kernels.get(found[0]):
+                    kernel.code = os.waitstatus_to_exitcode(found[1])
                     kernel.deadline = time.monotonic() + PATIENCE_S
         if ended := self.ended():
-            # A running kernel keeps what it starts, so these are of kernels that ended.
+            # A running kernel keeps what it starts, so the others were left by those that ended.
             left = [pid for pid in children() if pid not in self.kernels]
             for pid in left:
                 kill(pid)
