@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from pygit2.enums import ConfigLevel
 
 from harnessctl.commands.refine import RefineOutcome, refine
+from harnessctl.commands.rollback import rollback
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, RefusedError, UsageError
 from harnessctl.domain.trajectory import Trajectory
@@ -23,8 +25,9 @@ from harnessctl.refine import propose
 from harnessctl.refine.redact import local_redactor
 from harnessctl.refine.secrecy import Secrecy
 from tests.conftest import Git
+from tests.fakes.history import Hand
 from tests.fakes.refining import edit, reply
-from tests.fakes.trajectories import OUTPUT, SESSION, session, write
+from tests.fakes.trajectories import OUTPUT, SESSION, build, session, write
 
 BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
 SECRETS = {
@@ -275,3 +278,27 @@ async def test_without_both_guards_the_value_would_be_in_an_object(
     value = SECRETS["GitHub token"]
     await run(reply(edit(evidence=None, events=[OUTPUT])), trajectory=session(f"T={value}\n"))
     assert value.encode() in objects(repo)
+
+
+@pytest.mark.parametrize("how", ["rollback", "only", "revert"])
+async def test_what_was_taken_back_needs_new_evidence(
+    run: Refine, repo: Git, store: HarnessStore, tmp_path: Path, how: str
+) -> None:
+    base = store.landed_tip()
+    first = await run(reply(edit()))
+    landed = open_store(store.root, read_environment()).accept(first.record.id)
+    if how == "revert":
+        with Hand(repo, tmp_path / "hand") as hand:
+            hand("revert", "--no-edit", landed.commit)
+    else:
+        rev = base if how == "rollback" else first.record.id
+        rollback(open_store(store.root, read_environment()), rev, only=how == "only")
+    again = await run(reply(edit()))
+    assert again.record is None
+    assert "taken back" in again.notes[0]
+    other = await run(reply(edit(content="Use `git ls-files -z`.")))
+    assert other.record is not None, "other content may be proposed"
+    shutil.rmtree(store.state_dir / "sessions")
+    new = build([(str(e.type), dict(e.data)) for e in session().events], "01JDXYZ0000000000000000009")
+    fresh = await run(reply(edit()), trajectory=new)
+    assert fresh.record is not None, "and the same, on evidence from another session"
