@@ -299,3 +299,13 @@ async def test_each_request_says_its_place(tmp_path: Path) -> None:
     model = Answers(cells("1"), cells("2"), says("Done."))
     await Stage(tmp_path, model).run()
     assert [r.place for r in model.requests] == [0, 1, 2]
+
+
+async def test_an_expected_failure_without_a_reason_of_its_own(tmp_path: Path) -> None:
+    async def start() -> FakeKernel:
+        raise HarnessError("no folder for the kernel's sockets", id="socket_path")
+
+    stage = Stage(tmp_path, scripted(tmp_path, {"content": "go", "code": "1"}), start=start)
+    end = await stage.run()
+    assert (end.ending.status, end.ending.reason) == ("failed", "error")
+    assert end.ending.detail == "no folder for the kernel's sockets"
