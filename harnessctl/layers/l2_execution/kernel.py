@@ -38,7 +38,7 @@ from harnessctl.layers.l2_execution.terminal import valid
 START_S = 60.0
 #: Seconds between interrupt, terminate and kill of a cell that passed its limit.
 PATIENCE_S = 5.0
-#: Seconds the kernel's last output may come after its reply.
+#: Seconds without any output after the kernel's reply, after which its last output counts as lost.
 IDLE_S = 10.0
 #: Seconds an idle kernel may take to leave by itself, so that open files are flushed.
 LEAVE_S = 2.0
@@ -300,8 +300,7 @@ class Kernel:
         while True:
             message = await self._client.get_shell_msg()
             if message["parent_header"].get("msg_id") == cell.message:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(cell.idle.wait(), IDLE_S)
+                await _drained(cell)
                 content: Mapping[str, Any] = message["content"]
                 return content
 
@@ -335,6 +334,15 @@ class Kernel:
             await asyncio.to_thread(guard.wait)
         # The guard does this too, where it lives to the end: it is there when we are not.
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+
+async def _drained(cell: Cell) -> None:
+    """Until the kernel has said that all output was sent, or nothing has come for a while."""
+    heard = -1
+    while not cell.idle.is_set() and heard != cell.heard:
+        heard = cell.heard
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(cell.idle.wait(), IDLE_S)
 
 
 def _context() -> zmq.asyncio.Context:

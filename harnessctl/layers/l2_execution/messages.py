@@ -41,6 +41,7 @@ class Cell:
     :ivar message: id of the request that runs it.
     :ivar final: text given to ``final()``.
     :ivar variables: what it changed among the kernel's variables, None for nothing.
+    :ivar heard: messages so far.
     :ivar idle: set when the kernel says that it has sent everything.
     """
 
@@ -50,10 +51,12 @@ class Cell:
     message: str = ""
     final: str | None = None
     variables: Mapping[str, Any] | None = None
+    heard: int = 0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in one message of the iopub channel."""
+        self.heard += 1
         kind, content = message["header"]["msg_type"], message["content"]
         if kind == "status":
             own = self.message and message["parent_header"].get("msg_id") == self.message
