@@ -299,6 +299,8 @@ async def test_what_was_taken_back_needs_new_evidence(
     other = await run(reply(edit(content="Use `git ls-files -z`.")))
     assert other.record is not None, "other content may be proposed"
     shutil.rmtree(store.state_dir / "sessions")
-    new = build([(str(e.type), dict(e.data)) for e in session().events], "01JDXYZ0000000000000000009")
+    name = "01JDXYZ0000000000000000009"
+    steps = [(str(e.type), {**e.data, **({"session": name} if e.n == 0 else {})}) for e in session().events]
+    new = build(steps, name)
     fresh = await run(reply(edit()), trajectory=new)
     assert fresh.record is not None, "and the same, on evidence from another session"
