@@ -1,0 +1,207 @@
+"""Keys: a probe that finds one in a process without protection finds none in ours.
+
+The tests run as an unprivileged user, also when the suite is root's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import COMMAND
+from tests.fakes.openai_server import Fail, FakeOpenAI, Say
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's"),
+]
+
+#: In two halves: the whole key must stand in the planted variables alone.
+HALVES = ("planted-key-47", "11-of-the-tests")
+KEY = "".join(HALVES)
+PROBE = (
+    Path(__file__).with_name("probe.py").read_text().replace("sys.argv[1:3] if len(sys.argv) > 2 else ", "")
+)
+NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class User:
+    """An unprivileged user's home and repository."""
+
+    home: Path
+    uid: int | None
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_CACHE_HOME": str(self.home / "cache"),
+            "TMPDIR": str(self.home / "tmp"),
+            "LANG": "C.UTF-8",
+            "PROBE_HALVES": " ".join(HALVES),
+            **more,
+        }
+
+    def call(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.home / "repo",
+            env=self.environment(**more),
+            user=self.uid,
+            group=self.uid,
+            extra_groups=[] if self.uid else None,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+
+
+@pytest.fixture
+def user() -> Iterator[User]:
+    home = Path(tempfile.mkdtemp(prefix="hk-user-", dir="/tmp"))
+    uid = NOBODY if os.geteuid() == 0 else None
+    for name in ("repo", "state", "config", "cache", "tmp"):
+        (home / name).mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.com\n")
+    if uid is not None:
+        for path in (home, *home.iterdir()):
+            os.chown(path, uid, uid)
+    user = User(home, uid)
+    assert user.call("git", "init", "-q", ".").returncode == 0
+    assert user.call("git", "commit", "-q", "--allow-empty", "-m", "first").returncode == 0
+    reachable = user.call(str(COMMAND), "--version")
+    assert reachable.returncode == 0, f"an unprivileged user must be able to run {COMMAND}: {reachable}"
+    yield user
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def probe_in_a_run(user: User, server: FakeOpenAI, *options: str, **more: str) -> tuple[str, str, Any]:
+    """(what the probe printed, stderr, the result) of a run whose key is planted."""
+    planted = {"OPENAI_API_KEY": KEY, "HARNESSCTL_API_BASE": server.base_url, **more}
+    done = user.call(
+        str(COMMAND), "run", "--json", "--model", "openai/fake", *options, "look around", **planted
+    )
+    assert done.stdout, done.stderr
+    result = json.loads(done.stdout)
+    assert KEY not in done.stdout + done.stderr
+    logs = list(user.home.glob("state/harnessctl/*/sessions/*/log.jsonl"))
+    (log,) = logs
+    text = log.read_text()
+    assert KEY not in text
+    told = [e for e in map(json.loads, text.splitlines()) if e["type"] == "result"]
+    return (told[0]["data"]["text"] if told else ""), done.stderr, result
+
+
+def test_the_probe_finds_a_key_where_nothing_protects_it(user: User) -> None:
+    """The control: a process of the same user, started in the same way, with the same key."""
+    victim = subprocess.Popen(
+        [sys.executable, "-c", "import os, time; key = os.environ['OPENAI_API_KEY']; time.sleep(60)"],
+        env=user.environment(OPENAI_API_KEY=KEY),
+        user=user.uid,
+        group=user.uid,
+        extra_groups=[] if user.uid else None,
+    )
+    try:
+        (user.home / "state" / "leak").write_text(KEY)
+        said = user.call(sys.executable, "-c", PROBE).stdout
+    finally:
+        victim.kill()
+        victim.wait()
+    assert f"environ of {victim.pid}" in said
+    assert f"memory of {victim.pid}" in said
+    assert f"file {user.home}/state/leak" in said
+
+
+def test_the_probe_finds_none_in_a_run(user: User) -> None:
+    with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
+        said, _, result = probe_in_a_run(user, server)
+    assert "FOUND []" in said, said
+    assert result["status"] == "success"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert not [p for p in user.home.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
+
+
+def test_without_the_closed_process_it_would(user: User) -> None:
+    """The guard is what holds: the same run with `close_memory` taken out."""
+    code = (
+        "import sys, harnessctl.layers.l2_execution.protection as p; p.close_memory = lambda: False;"
+        "from harnessctl.cli.main import main; main(sys.argv[1:])"
+    )
+    with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
+        planted = {"OPENAI_API_KEY": KEY, "HARNESSCTL_API_BASE": server.base_url}
+        user.call(sys.executable, "-c", code, "run", "--json", "--model", "openai/fake", "x", **planted)
+    told = json.dumps(server.requests[1].messages)
+    assert "environ of" in told
+    assert "memory of" in told
+
+
+def test_a_key_that_the_server_repeats_is_not_logged(user: User) -> None:
+    with FakeOpenAI([Fail(401, f"Incorrect API key provided: {KEY}")]) as server:
+        _, _, result = probe_in_a_run(user, server)
+    assert (result["status"], result["reason"]) == ("failed", "provider_error")
+    assert "Incorrect API key provided: [key]" in result["detail"]
+
+
+def test_a_shell_that_holds_the_key_is_named(user: User) -> None:
+    """The shell above is open to the same user: `run` says so, and names the variable."""
+    with FakeOpenAI([Say("Done.")]) as server:
+        done = user.call(
+            "sh",
+            "-c",
+            f"{COMMAND} run --model openai/fake x; true",
+            OPENAI_API_KEY=KEY,
+            HARNESSCTL_API_BASE=server.base_url,
+        )
+    assert "has OPENAI_API_KEY in its environment" in done.stderr
+    assert "Only --sandbox prevents that" in done.stderr
+    assert KEY not in done.stderr
+
+
+@pytest.mark.parametrize("shell", [False, True])
+def test_in_the_sandbox_the_probe_finds_none(user: User, shell: bool) -> None:
+    """As an unprivileged user, below a shell that holds the key."""
+    with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
+        if shell:
+            keeper = subprocess.Popen(
+                ["sleep", "60"], env=user.environment(OPENAI_API_KEY=KEY), user=user.uid, group=user.uid
+            )
+        said, stderr, result = probe_in_a_run(user, server, "--sandbox")
+        if shell:
+            keeper.kill()
+            keeper.wait()
+    assert "FOUND []" in said, (said, stderr)
+    assert "Only --sandbox" not in stderr
+    assert result["sandbox"] == {"network": True}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root is what it is about")
+@pytest.mark.parametrize("options", [[], ["--sandbox"]])
+def test_as_root(user: User, options: list[str]) -> None:
+    root = User(user.home, None)
+    os.chown(user.home / "repo", 0, 0)
+    shutil.rmtree(user.home / "repo" / ".git")
+    assert root.call("git", "init", "-q", ".").returncode == 0
+    with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
+        said, stderr, _ = probe_in_a_run(root, server, *options)
+    if options:
+        assert "FOUND []" in said, (said, stderr)
+        assert "You are root" not in stderr
+    else:
+        assert "You are root" in stderr
+        assert "Only --sandbox prevents that" in stderr
+        assert "environ of" in said
