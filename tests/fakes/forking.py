@@ -57,7 +57,8 @@ def fork_server(python: str = sys.executable, **more: Any) -> Iterator[ForkServe
     """A fork server with a folder of its own; nothing of it may be left at the end."""
     with short_folder() as folder:
         variables = {**environment(folder), **more.pop("environment", {})}
-        with ForkServer(python, variables, options=OPTIONS, log=folder / "log", **more) as server:
+        more.setdefault("options", OPTIONS)
+        with ForkServer(python, variables, log=folder / "log", **more) as server:
             tree = family(server.pid)
             yield server
             tree |= family(server.pid)

@@ -74,6 +74,7 @@ async def test_is_a_process_of_its_own(server: ForkServer) -> None:
         )
         assert await one.run("signal = __import__('signal'); signal.getsignal(15)") == "<Handlers.SIG_DFL: 0>"
         assert await one.run("threading.main_thread() is threading.current_thread()") == "True"
+        assert await one.run("ip.displayhook.topic == ip.kernel._topic('execute_result')") == "True"
         assert await one.run("import importlib.util; importlib.util.find_spec('debugpy').name") == "'debugpy'"
         # The second keeps no pipe of the first.
         assert await becomes(lambda: psutil.Process(two.pid).num_fds(), psutil.Process(one.pid).num_fds())
@@ -81,12 +82,16 @@ async def test_is_a_process_of_its_own(server: ForkServer) -> None:
 
 async def test_has_the_environment_and_folder_it_is_given(tmp_path: Path) -> None:
     """And no others: what the server or we have in addition is nowhere to be seen."""
-    env = environment(tmp_path, MINE="1", TZ="Etc/GMT-5", PYTHONPATH=str(tmp_path / "lib"))
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "mine.py").write_text("here = True")
+    ours, servers = tmp_path / "ours", tmp_path / "servers"
+    for folder in (ours, servers):
+        folder.mkdir()
+    env = environment(tmp_path, MINE="1", TZ="Etc/GMT-5", PYTHONPATH=str(ours), TMPDIR=str(ours))
+    (ours / "mine.py").write_text("here = True")
+    # Loaded by the server in the place of a module that it loads for kernels.
+    (servers / "stack_data.py").write_text("import tempfile\ntempfile.gettempdir()")
     os.environ["FAKE_API_KEY"] = "of-the-host"
     try:
-        with fork_server(environment={"SERVERS": "1", "PYTHONPATH": "/of/the/server"}) as server:
+        with fork_server(environment={"SERVERS": "1", "PYTHONPATH": str(servers)}, options=()) as server:
             async with kernel(server, env=env, cwd=tmp_path) as session:
                 own = json.loads(await session.run("import json, os; print(json.dumps(dict(os.environ)))"))
                 assert {k: own[k] for k in env if k != "TERM"} == env
@@ -97,10 +102,13 @@ async def test_has_the_environment_and_folder_it_is_given(tmp_path: Path) -> Non
                 )
                 assert await session.run("os.getcwd()") == repr(str(tmp_path))
                 assert await session.run("import time; time.timezone") == "-18000"
+                assert await session.run("import tempfile; tempfile.gettempdir()") == repr(str(ours))
                 assert (
-                    await session.run("import mine, sys; mine.here, '/of/the/server' in sys.path")
+                    await session.run(f"import mine, sys; mine.here, {str(servers)!r} in sys.path")
                     == "(True, False)"
                 )
+                # The option that says so is not given here.
+                assert await session.run("get_ipython().history_manager.enabled") == "False"
                 shown = psutil.Process(session.pid).environ()
                 assert shown[KERNEL_MARK] == "session-of-the-root"
                 assert "FAKE_API_KEY" not in shown
@@ -196,13 +204,19 @@ async def test_shutdown_and_restart(server: ForkServer) -> None:
 
 
 async def test_a_cells_last_words_are_written(server: ForkServer, tmp_path: Path) -> None:
-    """The interpreter ends as any other: exit functions run, open files are flushed."""
+    """The interpreter ends as any other: exit functions run, open files are flushed, output still arrives."""
     async with kernel(server) as session:
         await session.run(f"from pathlib import Path; folder = Path({str(tmp_path)!r}); import atexit")
         await session.run("file = (folder / 'open').open('w'); file.write('flushed')")
         await session.run("atexit.register((folder / 'exit').write_text, 'ran')")
+        await session.run(
+            "class Last:\n    def __del__(self): print('last words', flush=True)\nlast = Last()"
+        )
         session.manager.shutdown_wait_time = 60.0
         await session.manager.shutdown_kernel()
+        async with asyncio.timeout(5):
+            while (await session.client.get_iopub_msg())["content"].get("text") != "last words\n":
+                pass
     assert (tmp_path / "open").read_text() == "flushed"
     assert (tmp_path / "exit").read_text() == "ran"
 

@@ -64,8 +64,9 @@ WARM = (
 
 
 def plain_options(argv: list[str]) -> list[tuple[str, str, str]] | None:
-    """(class, trait, value) of ``-f FILE`` and ``--Class.trait=value``; None when there are others."""
-    found, rest = [], list(argv)
+    """(class, trait, value) of ``-f FILE`` and ``--Class.trait=value``, each trait once; None for others."""
+    found: list[tuple[str, str, str]] = []
+    rest = list(argv)
     while rest:
         option = rest.pop(0)
         match = re.fullmatch(r"--([A-Z]\w*)\.(\w+)=(.*)", option, re.DOTALL)
@@ -75,7 +76,7 @@ def plain_options(argv: list[str]) -> list[tuple[str, str, str]] | None:
             found.append((match[1], match[2], match[3]))
         else:
             return None
-    return found
+    return found if len({name[:2] for name in found}) == len(found) else None
 
 
 class ForkedApp(IPKernelApp):
@@ -196,7 +197,7 @@ class Preloaded:
     def initialize(self, wanted: dict[str, Any]) -> None:
         """In the kernel: bind its sockets, start its threads."""
         settle(wanted["environment"], wanted["cwd"], self.python_path)
-        argv = [*self.options, *wanted["argv"]]
+        argv = [*self.options, *(option for option in wanted["argv"] if option not in self.options)]
         sys.argv = [ipykernel_launcher.__file__, *argv]
         sys.orig_argv = [sys.executable, "-m", "ipykernel_launcher", *argv]
         self.app.parent_handle = os.getppid()

@@ -236,6 +236,8 @@ class ForkServer:
         :raises ForkError: the server is gone.
         """
         message = json.dumps({"do": "fork", "remove": str(remove or "")}).encode()
+        if sys.platform != "linux":
+            raise ForkError("that needs Linux")
         wanted = {"argv": list(argv), "environment": dict(environment), "cwd": str(cwd)}
         status, theirs = os.pipe()
         with contextlib.ExitStack() as stack:

@@ -212,6 +212,8 @@ class Server:
 
     def serve(self) -> Request | None:
         """Answer until the owner is gone; comes back in each forked kernel too, with its request."""
+        if sys.platform != "linux":
+            raise OSError("a fork without exec is safe on Linux only")
         control, poll = self.control.fileno(), select.poll()
         poll.register(control, select.POLLIN)
         poll.register(self.wake, select.POLLIN)
@@ -260,14 +262,19 @@ class Server:
         try:
             pid = os.fork()
             if pid == 0:
-                self.become_kernel(server, request)
+                try:
+                    self.become_kernel(server, request)
+                except BaseException:
+                    # Never back into the loop: there must be one server.
+                    tell(request.status, failed=traceback.format_exc(limit=-3))
+                    os._exit(1)
+                return True
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        if pid:
-            self.kernels[pid] = Kernel(request.status, folder)
-            if not tell(request.status, pid=pid):
-                kill(pid)
-        return pid == 0
+        self.kernels[pid] = Kernel(request.status, folder)
+        if not tell(request.status, pid=pid):
+            kill(pid)
+        return False
 
     def become_kernel(self, server: int, request: Request) -> None:
         """In the child: be a process of its own, end with the server, keep nothing of the server's."""
