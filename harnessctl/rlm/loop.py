@@ -18,24 +18,51 @@ from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.protocol import Call, calls_of
 
 
+class OverflowedError(EndSession):
+    """The request does not fit the model's window; its ending holds when nothing can be left out."""
+
+
 async def run_turn(parts: TurnParts, turn: int) -> None:
     """Ask the model once and run what it asks for; all of it ends up in the journal.
 
     :raises EndSession: a budget or the provider ends the session here.
     :raises HarnessError: storage or the kernel failed.
     """
-    messages, keep = parts.journal.view.ready()
-    prompt = estimate(parts.journal.events, messages, keep, parts.model.count_tokens)
-    identity = parts.model.identity
-    reservation = parts.budget.reserve(parts.consumer, prompt, identity, parts.max_output)
-    request = _record_request(parts, turn, messages, keep, reservation)
-    reply = await _ask(parts, turn, request, messages, reservation)
+    reply, request = await _reply_that_fits(parts, turn)
     if reply is not None:
         calls = calls_of(reply, parts.protocol)
         event = _record_reply(parts, turn, request, reply, calls)
         await run_calls(parts, turn, event, [c for c in calls if c.code is not None])
         parts.interrupts.turn_over()
     parts.journal.sync()
+
+
+async def _reply_that_fits(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Event]:
+    """Ask; where the request does not fit the model's window, fold old outputs and ask once more."""
+    try:
+        return await _request(parts, turn)
+    except OverflowedError as error:
+        folded = parts.journal.view.foldable()
+        if not folded:
+            raise EndSession(error.ending) from error
+        text = f"{len(folded)} outputs left the view: the request did not fit the model's window"
+        data = {"what": "fold", "folded": list(folded), "text": text}
+        parts.journal.record(EventType.COMPACTION, data, turn=turn)
+        parts.watcher.note(text)
+    try:
+        return await _request(parts, turn)
+    except OverflowedError as error:
+        raise EndSession(error.ending) from error
+
+
+async def _request(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Event]:
+    """One request and its reply, None when the user interrupted it."""
+    messages, keep = parts.journal.view.ready()
+    prompt = estimate(parts.journal.events, messages, keep, parts.model.count_tokens)
+    identity = parts.model.identity
+    reservation = parts.budget.reserve(parts.consumer, prompt, identity, parts.max_output)
+    request = _record_request(parts, turn, messages, keep, reservation)
+    return await _ask(parts, turn, request, messages, reservation), request
 
 
 def deliver(parts: TurnParts) -> None:
@@ -110,7 +137,7 @@ async def _ask(
         told: dict[str, Any] = {"kind": error.kind, "status": error.status, "message": str(error)}
         _record_failure(parts, turn, request, told, spent, error.attempts)
         ending = Ending(RunStatus.FAILED, "provider_error", detail=f"{error.kind}: {error}")
-        raise EndSession(ending) from error
+        raise (OverflowedError if error.kind == "overflow" else EndSession)(ending) from error
     except asyncio.CancelledError:
         task.cancel()
         told = {"kind": "interrupted", "status": None, "message": "interrupted by the user"}

@@ -84,7 +84,7 @@ def user() -> Iterator[User]:
     user = User(home, uid)
     assert user.call("git", "init", "-q", ".").returncode == 0
     assert user.call("git", "commit", "-q", "--allow-empty", "-m", "first").returncode == 0
-    reachable = user.call(str(COMMAND), "--version")
+    reachable = user.call(str(COMMAND), "--help")
     assert reachable.returncode == 0, f"an unprivileged user must be able to run {COMMAND}: {reachable}"
     yield user
     shutil.rmtree(home, ignore_errors=True)

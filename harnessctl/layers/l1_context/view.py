@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harnessctl.domain.canonical import canonical_json
@@ -55,6 +55,7 @@ class View:
         self._fenced = protocol == "fence"
         self._open: dict[str, None] = {}
         self._notes: list[str] = []
+        self._results: list[_Shown] = []
         self._unchanged = 0
         self._asked = ""
         self._digest = _Digest()
@@ -67,13 +68,18 @@ class View:
                 self._close_calls()
                 self._note(str(data["text"]))
             case EventType.REQUEST:
-                self.ready()
+                self._close_calls()
                 self._unchanged = len(self.messages)
                 self._asked = str(data.get("digest"))
             case EventType.REPLY:
                 self._reply(data)
             case EventType.RESULT:
+                before = len(self.messages)
                 self._result(data)
+                # The text stands in the last message, in a new one, or (calls are open) in a later one.
+                self._results.append(_Shown(event.n, str(data.get("text") or ""), max(0, before - 1)))
+            case EventType.COMPACTION:
+                self._fold({int(n) for n in data.get("folded") or ()})
             case EventType.REPAIR if data.get("what") == "open_call":
                 self._result(data)
             case EventType.MESSAGE if data.get("state") == "queued":
@@ -88,6 +94,23 @@ class View:
         """The messages of a request made now, and how many at the start are as in the last request."""
         self._close_calls()
         return tuple(self.messages), self._unchanged
+
+    def foldable(self) -> tuple[int, ...]:
+        """Numbers of the result events whose text could leave, oldest first: long ones, not the newest."""
+        return tuple(s.n for s in self._results[:-1] if len(s.text) > len(landmark(s.n, s.text)))
+
+    def _fold(self, numbers: set[int]) -> None:
+        """Put a landmark in the place of these results' texts."""
+        for shown in [s for s in self._results if s.n in numbers]:
+            self._results.remove(shown)
+            for at in range(shown.at, len(self.messages)):
+                content = self.messages[at].content
+                if shown.text and shown.text in content:
+                    text = content.replace(shown.text, landmark(shown.n, shown.text), 1)
+                    self.messages[at] = replace(self.messages[at], content=text)
+                    self._unchanged = min(self._unchanged, at)
+                    break
+        self._digest = _Digest()
 
     def check_last_request(self) -> None:
         """Give up sharing messages with the last request where they are not those it was made of.
@@ -165,6 +188,22 @@ class View:
             self._unchanged = min(self._unchanged, len(self.messages) - 1)
         else:
             self.messages.append(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A result's text, of event ``n``; it stands in message ``at`` or one after it."""
+
+    n: int
+    text: str
+    at: int
+
+
+def landmark(n: int, text: str) -> str:
+    """What stands for a result that left the view: how it ended, and where it can be read."""
+    last = text.rstrip().rpartition("\n")[2]
+    end = f" {last}" if last.startswith("[cell ") and len(last) < 300 else ""
+    return f"[output left out to fit the window: {len(text):,} characters, event #{n} of this session.{end}]"
 
 
 class _Digest:

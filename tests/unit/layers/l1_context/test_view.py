@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -215,3 +215,41 @@ def test_any_history_gives_messages_that_providers_take(steps: Steps) -> None:
     assert tools == sum(m["role"] == "tool" for m in sent)
     again = view_of(events(*steps), "S", "tool").ready()[0]
     assert [m.to_json() for m in again] == sent
+
+
+def long_session(protocol: Literal["tool", "fence"]) -> tuple[View, list[Event]]:
+    calls = {"id": "a" if protocol == "tool" else None, "name": "ipython", "arguments": "{}", "code": "1"}
+    steps: list[tuple[str, dict[str, Any]]] = [("header", {}), ("task", {"text": "x"})]
+    for number in range(1, 4):
+        steps.append(("request", {"digest": ""}))
+        steps.append(("reply", {"content": "I look.", "calls": [calls], "finish": "stop"}))
+        text = f"{'o' * 400}{number}\n[cell {number}: ok, 0.1 s]"
+        steps.append(("result", {"cell": number, "call": calls["id"], "status": "ok", "text": text}))
+    steps.append(("request", {"digest": ""}))
+    events = list(build(steps).events)
+    return view_of(events, "SYSTEM", protocol), events
+
+
+@pytest.mark.parametrize("protocol", ["tool", "fence"])
+def test_folded_outputs_leave_a_landmark_and_nothing_else_changes(protocol: Literal["tool", "fence"]) -> None:
+    """loop-02."""
+    view, events = long_session(protocol)
+    before = [m.content for m in view.messages]
+    assert view.foldable() == (4, 7)
+    fold = build([*((str(e.type), dict(e.data)) for e in events), ("compaction", {"folded": [4, 7]})]).events[
+        -1
+    ]
+    view.add(fold)
+    after = [m.content for m in view.messages]
+    assert len(after) == len(before)
+    changed = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    assert len(changed) == 2
+    for place, number in zip(changed, (4, 7), strict=True):
+        assert f"event #{number} of this session. [cell {(number - 1) // 3}: ok, 0.1 s]]" in after[place]
+        assert "ooo" not in after[place]
+    assert "ooo3" in after[-1]
+    messages, keep = view.ready()
+    assert keep == changed[0]
+    assert view.foldable() == ()
+    again = view_of([*events, fold], "SYSTEM", protocol)
+    assert (again.ready(), again.digest()) == ((messages, keep), view.digest())
