@@ -14,7 +14,7 @@ from harnessctl.layers.l3_durable.git.graph import shallow_commits
 from harnessctl.layers.l3_durable.git.repository import Commit, Person
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.records import steps
-from harnessctl.layers.l3_durable.updates import brought_by, who_let_in
+from harnessctl.layers.l3_durable.updates import Accepters, brought_by
 
 _TOP = f"{HARNESS_DIR}/"
 
@@ -70,6 +70,7 @@ class _Blamer:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._accepters = Accepters(place)
         self._shallow = shallow_commits(place.repository)
         self._origins: dict[tuple[str, str], Origin] = {}
         self._files: dict[tuple[str, str], Sequence[BlamedLine]] = {}
@@ -104,7 +105,7 @@ class _Blamer:
             for r in brought_by(self._place, commit)
             if r.type is not RecordType.DECISION and any(c.id == entry for c in r.entries)
         )
-        accepter = who_let_in(self._place, found, records[0] if records else None)
+        accepter = self._accepters.of(found, records[0] if records else None)
         return Origin(found, records, accepter)
 
     def _first(self, line: BlamedLine) -> Origin | None:

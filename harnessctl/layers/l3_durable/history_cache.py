@@ -16,22 +16,27 @@ import contextlib
 import hmac
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.update import Record, RecordType, Verdict
+from harnessctl.layers.l3_durable.git.changes import changes
 from harnessctl.layers.l3_durable.git.graph import Node, has_grafts
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.records import Folders, Step, make_step, read_record
+from harnessctl.layers.l3_durable.mode import Place
+from harnessctl.layers.l3_durable.records import Folders, Step, make_step, read_record, step_from
 
 FILE = "history"
 #: Raised whenever what is kept changes its meaning.
 FORM = 1
 #: Bytes after which the file is begun anew; 10,000 updates take 3 MB.
 MAX_FILE = 64 * 1024 * 1024
+#: Commits from which on git is asked for all at one go; a process start costs about as much.
+MANY = 200
 _MAC_HEX = 64
 
 
@@ -93,17 +98,41 @@ class HistoryCache:
             with contextlib.suppress(OSError):
                 self._load(path.read_bytes())
 
-    def steps(self, repository: Repository, found: Iterable[Node]) -> Iterator[Step]:
+    def steps(self, place: Place, found: Sequence[Node]) -> Iterator[Step]:
         """The step of each node, kept or made, in the same order."""
+        repository = place.repository
         folders, keep = Folders(repository), not has_grafts(repository)
+        unknown = [node for node in found if node.id not in self._steps]
+        if keep and len(unknown) >= MANY:
+            self._ask_git(place, unknown)
         for node in found:
             known = self._steps.get(node.id) if keep else None
             if known is None:
                 known = make_step(repository, node, folders)
                 if keep:
-                    self._steps[node.id] = known
-                    self._new_steps.append(known)
+                    self._keep(known)
             yield known
+
+    def _keep(self, step: Step) -> None:
+        self._steps[step.commit] = step
+        self._new_steps.append(step)
+
+    def _ask_git(self, place: Place, unknown: Sequence[Node]) -> None:
+        """Make many steps from one answer of git's; without git they are made one by one."""
+        ids = {node.id for node in unknown}
+        parents = {parent for node in unknown for parent in node.parents}
+        tips, hidden = sorted(ids - parents), sorted(parents - ids)
+        if len(tips) + len(hidden) > MANY:
+            return
+        try:
+            variables = place.environment.variables
+            sides = changes(place.repository, variables, tips, hidden, HARNESS_DIR)
+        except HarnessError:
+            return
+        for node in unknown:
+            mine = sides.get(node.id, [])
+            whole = len(mine) == max(1, len(node.parents))
+            self._keep(step_from(node.id, mine) if whole else Step(node.id))
 
     def gist(self, repository: Repository, blob: str) -> Gist | None:
         """The gist of the record ``blob``, None when it cannot be read as one."""

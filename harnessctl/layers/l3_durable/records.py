@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harnessctl.domain.errors import HarnessError
@@ -12,7 +12,7 @@ from harnessctl.domain.update import Record
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.git.graph import Node, node, nodes
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.git.treediff import differing
+from harnessctl.layers.l3_durable.git.treediff import Sides, differing
 
 
 def read_record(data: bytes) -> Record:
@@ -89,13 +89,17 @@ def make_step(repository: Repository, found: Node, folders: Folders) -> Step:
     theirs = [folders.of(parent) for parent in found.parents] or [None]
     if mine in theirs:
         return Step(found.id)
-    sides = [differing(repository.raw, parent, mine) for parent in theirs]
+    return step_from(found.id, [differing(repository.raw, parent, mine) for parent in theirs])
+
+
+def step_from(commit: str, sides: Sequence[Mapping[str, Sides]]) -> Step:
+    """The step of a commit from what differs below ``.harness/`` between each parent and it."""
     paths = set.intersection(*(set(found) for found in sides))
     new = {path: sides[0][path][1] for path in paths if all(found[path][0] is None for found in sides)}
     records = sorted((update, oid) for path, oid in new.items() if oid and (update := _update(path)))
     entries = {str(entry) for path in paths if (entry := entry_of(path)) is not None}
     changed = any("/" in path and not path.startswith(f"{UPDATES_DIR}/") for path in paths)
-    return Step(found.id, tuple(records), tuple(sorted(entries)), changed)
+    return Step(commit, tuple(records), tuple(sorted(entries)), changed)
 
 
 def _update(path: str) -> str:

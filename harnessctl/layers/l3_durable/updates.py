@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from harnessctl.domain.ids import UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
@@ -150,13 +151,21 @@ def _as_proposed(commit: Commit, record: Record | None) -> bool:
     return record is not None and record.actor.kind == "agent" and ACCEPTED_BY not in commit.message
 
 
-def who_let_in(place: Place, commit: Commit, record: Record | None) -> Person:
-    """Who let a landed commit in; ``record`` is what it brought, None for a commit by hand."""
-    if not _as_proposed(commit, record):
-        return commit.committer
-    tips = place.landed_tips()
-    known = {node.id: node for node in nodes(place.repository, tips)}
-    return _accepter(place, commit, record, merged_by(tips, known).get(commit.id, ""))
+class Accepters:
+    """Who let landed commits in; the graph is read once, and only for commits that may have been merged."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    @cached_property
+    def _merges(self) -> dict[str, str]:
+        tips = self._place.landed_tips()
+        return merged_by(tips, {node.id: node for node in nodes(self._place.repository, tips)})
+
+    def of(self, commit: Commit, record: Record | None) -> Person:
+        """Who let ``commit`` in; ``record`` is what it brought, None for a commit by hand."""
+        came_by = self._merges.get(commit.id, "") if _as_proposed(commit, record) else ""
+        return _accepter(self._place, commit, record, came_by)
 
 
 def _shared(place: Place, found: _Gathered) -> set[str]:
@@ -170,7 +179,7 @@ def _shared(place: Place, found: _Gathered) -> set[str]:
 def _walk(place: Place, cache: HistoryCache) -> _Gathered:
     found = _Gathered()
     found.known = {node.id: node for node in nodes(place.repository, place.landed_tips())}
-    for did in cache.steps(place.repository, found.known.values()):
+    for did in cache.steps(place, list(found.known.values())):
         for update, blob in did.records:
             gist = cache.gist(place.repository, blob)
             if gist is not None and update not in found.brought:
