@@ -29,7 +29,7 @@ import ipykernel.debugger  # while debugpy is out of sight
 import ipykernel_launcher
 import IPython
 from ipykernel.ipkernel import IPythonKernel
-from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelapp import IPKernelApp, kernel_aliases
 from IPython.core.profiledir import ProfileDir
 from IPython.utils.path import get_home_dir
 from traitlets.config.loader import Config, DeferredConfigString
@@ -37,6 +37,8 @@ from traitlets.config.loader import Config, DeferredConfigString
 #: Major versions of ipykernel and IPython whose shell may be made before the fork: it is known what
 #: in it belongs to one process. With others each kernel makes its own, which costs 3 MB and 10 ms.
 KNOWN = {(7, 9)}
+#: Names of the application's class and its bases.
+APPLICATION = {base.__name__ for base in IPKernelApp.__mro__}
 #: What a kernel's start and its first cells import. Missing ones are left out.
 WARM = (
     "IPython.core.completerlib",
@@ -64,19 +66,28 @@ WARM = (
 
 
 def plain_options(argv: list[str]) -> list[tuple[str, str, str]] | None:
-    """(class, trait, value) of ``-f FILE`` and ``--Class.trait=value``, each trait once; None for others."""
+    """(class, trait, value) of ``-f FILE``, ``--log-level=ERROR`` and ``--Class.trait=value``.
+
+    None when there are others, or one twice: those are for the stock parser.
+    """
     found: list[tuple[str, str, str]] = []
     rest = list(argv)
     while rest:
         option = rest.pop(0)
-        match = re.fullmatch(r"--([A-Z]\w*)\.(\w+)=(.*)", option, re.DOTALL)
         if option == "-f" and rest:
-            found.append(("IPKernelApp", "connection_file", rest.pop(0)))
-        elif match:
-            found.append((match[1], match[2], match[3]))
-        else:
+            option = f"--f={rest.pop(0)}"
+        match = re.fullmatch(r"--([\w-]+|[A-Z]\w*\.\w+)=(.*)", option, re.DOTALL)
+        target = kernel_aliases.get(match[1], match[1]) if match else None
+        if match is None or not isinstance(target, str) or target.count(".") != 1:
             return None
-    return found if len({name[:2] for name in found}) == len(found) else None
+        section, trait = target.split(".")
+        if target != match[1]:
+            # The stock parser files an alias under the class that is used in the place of the named one.
+            if section not in APPLICATION:
+                return None
+            section = "IPKernelApp"
+        found.append((section, trait, match[2]))
+    return found if len({option[:2] for option in found}) == len(found) else None
 
 
 class ForkedApp(IPKernelApp):

@@ -43,7 +43,9 @@ def configuration(application: Any, argv: list[str]) -> dict[str, dict[str, obje
         ["--HistoryManager.enabled=True", "-f", "/tmp/with space.json"],
         ["-f", "/tmp/c.json", "--InteractiveShell.banner1=a=b --c\nd"],
         ["-f", "/tmp/c.json", "--Session.key=b''"],
-        ["--f=/tmp/c.json"],
+        ["--f=/tmp/c.json", "--log-level=ERROR", "--ip=/tmp/k", "--profile=p"],
+        ["-f", "/tmp/c.json", "--colors=NoColor"],
+        ["-f", "/tmp/c.json", "--Application.log_level=40"],
         ["-f", "/tmp/c.json", "--debug"],
         ["-f", "/tmp/c.json", "--colors", "NoColor"],
         ["-f", "/tmp/c.json", "--IPKernelApp.exec_lines=a=1", "--IPKernelApp.exec_lines=b=2"],
@@ -61,5 +63,6 @@ def test_plain_options(module: ModuleType) -> None:
         ("C_d", "e_f", "x=y"),
     ]
     assert module.plain_options(["--A.b=c", "--A.b=d"]) is None
-    for other in (["-f"], ["--debug"], ["file.py"], ["--A.b.c=d"], ["--A.b", "c"], ["-A.b=c"]):
+    assert module.plain_options(["--log-level=ERROR"]) == [("IPKernelApp", "log_level", "ERROR")]
+    for other in (["-f"], ["--debug"], ["file.py"], ["--A.b.c=d"], ["--A.b", "c"], ["-A.b=c"], ["--no=a"]):
         assert module.plain_options(other) is None
