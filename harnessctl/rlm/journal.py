@@ -7,6 +7,7 @@ from typing import Any
 
 from harnessctl.domain.event import Event, EventType
 from harnessctl.layers.l1_context.view import View
+from harnessctl.rlm.log import no_collection
 from harnessctl.rlm.ports import Watcher
 from harnessctl.rlm.recorder import Recorder
 from harnessctl.rlm.tally import Tally
@@ -24,11 +25,12 @@ class Journal:
         self._recorder = recorder
         self._watcher = watcher
         last = next((e.n for e in reversed(recorder.events) if e.type is EventType.REQUEST), None)
-        for event in recorder.events:
-            view.add(event)
-            self.tally.add(event)
-            if event.n == last:
-                view.check_last_request()
+        with no_collection():
+            for event in recorder.events:
+                view.add(event)
+                self.tally.add(event)
+                if event.n == last:
+                    view.check_last_request()
 
     @property
     def events(self) -> Sequence[Event]:

@@ -8,9 +8,13 @@ stops there: what follows a broken link proves nothing.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from harnessctl.domain.canonical import sha256_hex
@@ -26,6 +30,10 @@ BLOBS_NAME = "blobs"
 _TAIL = re.compile(
     rb',"hash":"([0-9a-f]{64})"(,"n":(\d+),"prev":"([0-9a-f]{64})","t":"([^"\\]*)","turn":(\d+),"type":"([a-z]+)"})\Z'
 )
+_HEAD = b'{"data":'
+_TYPES = {kind.value.encode(): kind for kind in EventType}
+#: json's own scanner; typeshed does not name it. Its result is (value, index after it).
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 #: More than the matched end can take, so that a long line is not searched from its beginning.
 _TAIL_BYTES = 400
 
@@ -80,6 +88,23 @@ def no_log(path: Path) -> NotFoundError:
 
 def parse_log(data: bytes) -> LogContent:
     """The same over bytes."""
+    with no_collection():
+        return _parse(data)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Without the collector of cycles: records hold none, and looking for some doubles a long log's time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _parse(data: bytes) -> LogContent:
     events: list[Event] = []
     prev, start = GENESIS, 0
     while start < len(data):
@@ -137,21 +162,24 @@ def read_blob(session_dir: Path, digest: str) -> bytes:
 def _checked(line: bytes, n: int, prev: str) -> tuple[Event | None, str]:
     """The record of ``line``, or why it is not record ``n`` after ``prev``."""
     match = _TAIL.search(line, max(0, len(line) - _TAIL_BYTES))
-    if match is None:
+    if match is None or not line.startswith(_HEAD):
         return None, "not a record"
-    body = line[: match.start()] + match.group(2)
-    stated = match.group(1).decode()
-    if sha256_hex(match.group(4) + body) != stated:
+    stated, rest, number, before, t, turn, kind = match.groups()
+    digest = sha256(before)
+    digest.update(line[: match.start()])
+    digest.update(rest)
+    if digest.hexdigest().encode() != stated:
         return None, "the hash is not that of the record"
-    if int(match.group(3)) != n:
-        return None, f"numbered {int(match.group(3))}, expected {n}"
-    if match.group(4).decode() != prev:
+    if int(number) != n:
+        return None, f"numbered {int(number)}, expected {n}"
+    if before.decode() != prev:
         return None, "does not follow the record before it"
     try:
-        data = json.loads(line[: match.start()] + b"}")["data"]
-        kind = EventType(match.group(7).decode())
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # Only the value of ``data``: everything else stands in the matched end.
+        data, end = _scan(line.decode("ascii"), len(_HEAD))
+        type_ = _TYPES[kind]
+    except (ValueError, KeyError, StopIteration, RecursionError):
         return None, "not a record"
-    return Event(
-        n=n, t=match.group(5).decode(), type=kind, turn=int(match.group(6)), data=data, prev=prev, hash=stated
-    ), ""
+    if end != match.start() or not isinstance(data, dict):
+        return None, "not a record"
+    return Event(n, t.decode(), type_, int(turn), data, prev, stated.decode()), ""

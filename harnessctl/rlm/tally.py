@@ -36,7 +36,8 @@ class Tally:
         self.harness_state: Mapping[str, str] = {}
         self._consumers: dict[int, str] = {}
         self._answers: dict[str, int] = {}
-        self._ran = self._begun = self._seen = 0.0
+        self._ran = 0.0
+        self._begun = self._seen = ""
 
     def add(self, event: Event) -> None:
         """Take in one event."""
@@ -60,7 +61,9 @@ class Tally:
                 self._repair(event)
             case _:
                 pass
-        self._seen = max(self._seen, seconds_of(event.t))
+        # One form of time stands in all records, so that text can be compared.
+        if event.t > self._seen:
+            self._seen = event.t
 
     def answers(self, consumer: str) -> int:
         """How many answers ``consumer`` has had.
@@ -72,11 +75,11 @@ class Tally:
     @property
     def running_s(self) -> float:
         """Seconds in which a process worked on the session, as far as its events tell."""
-        return self._ran + max(0.0, self._seen - self._begun)
+        return self._ran + max(0.0, seconds_of(self._seen) - seconds_of(self._begun))
 
     def _begin(self, event: Event) -> None:
         self._ran = self.running_s
-        self._begun = self._seen = seconds_of(event.t)
+        self._begun = self._seen = event.t
         self.harness_state = event.data.get("harness_state") or {}
 
     def _reply(self, data: Mapping[str, Any]) -> None:
