@@ -168,16 +168,18 @@ def watcher_for(*, as_json: bool, json_events: bool) -> watching.Notes:
 
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
-    result = outcome.result
+    result, mask = outcome.result, bootstrap.mask()
     if result.ending.answer and result.ending.answer.strip() != seen.strip():
-        say(bootstrap.mask()(result.ending.answer.rstrip("\n")))
+        say(mask(result.ending.answer.rstrip("\n")))
     reason = f" ({result.ending.reason})" if result.ending.reason else ""
     verified = "verified" if result.verified else "not verified"
+    note("")
     note(f"{result.ending.status}{reason}, {verified}")
     if result.ending.detail:
-        note(f"  {result.ending.detail}")
+        note(mask(f"  {result.ending.detail}"))
     for gate in result.gates:
-        note(f"  gate {gate['name']}: {str(gate['status']).replace('_', ' ')}, {gate['ms'] / 1000:.1f} s")
+        status = str(gate["status"]).replace("_", " ")
+        note(mask(f"  gate {gate['name']}: {status}, {gate['ms'] / 1000:.1f} s"))
     for path in result.allowed_inputs["changed"]:
         note(f"  gate input changed, as allowed: {path}")
     for change in result.changes[:SHOWN_FILES]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Lines of a cell's code and of its result shown while it runs.
 CODE_LINES = 12
 RESULT_LINES = 15
+INDENT = "    "
 
 
 class Notes:
@@ -104,6 +105,7 @@ class Screen(Notes):
         self._turn = self._cells = self._tokens = 0
         self._cost: float | None = 0.0
         self._unsaid = self.said = ""
+        self._manner = "", ""
         self._live: Live | None = None
         self._console: Console
 
@@ -135,11 +137,12 @@ class Screen(Notes):
                 self._print(f"{data['error'].get('kind')}: {data['error'].get('message')}", "red")
         elif event.type is EventType.CELL:
             self._cells, self._state = int(data["cell"]), f"cell {data['cell']} runs"
+            self._print(f"In [{data['cell']}]:", "cyan")
             self._code(str(data["code"]))
         elif event.type is EventType.RESULT:
             self._say_rest()
             good = data.get("status") in ("ok", "final")
-            self._print(last_line(data), "dim" if good else "red")
+            self._print(last_line(data), "cyan" if good else "red")
         elif event.type is EventType.REPAIR and data.get("text"):
             self._print(str(data["text"]), "yellow")
         elif event.type is EventType.GATE:
@@ -159,11 +162,11 @@ class Screen(Notes):
     def text(self, delta: str) -> None:
         """The model's words, line by line."""
         self.said += delta
-        self._say(delta, "")
+        self._say(delta, "", "")
 
     def output(self, stream: str, text: str) -> None:
         """A cell's output, line by line."""
-        self._say(text, "red" if stream in ("stderr", "error") else "dim")
+        self._say(text, "red" if stream in ("stderr", "error") else "dim", INDENT)
 
     def wait(self, attempt: Attempt, seconds: float) -> None:
         """Why nothing happens, and for how long."""
@@ -192,22 +195,26 @@ class Screen(Notes):
         spent = usage.get("cost_usd")
         self._cost = None if self._cost is None or spent is None else self._cost + float(spent)
 
-    def _say(self, text: str, style: str) -> None:
+    def _say(self, text: str, style: str, indent: str) -> None:
         """Whole lines now, the unfinished one when it is finished: the status line stays below."""
         *lines, self._unsaid = (self._unsaid + text).rsplit("\n", 1)
+        self._manner = style, indent
         if lines:
-            self._print(lines[0], style)
+            self._print(_indented_by(indent, lines[0]), style)
 
     def _say_rest(self) -> None:
         if self._unsaid:
-            self._print(self._unsaid, "")
+            style, indent = self._manner
+            self._print(_indented_by(indent, self._unsaid), style)
             self._unsaid = ""
 
     def _code(self, code: str) -> None:
+        from rich.padding import Padding
         from rich.syntax import Syntax
 
         shown = clipped(self._mask(code), CODE_LINES)
-        self._console.print(Syntax(visible(shown), "python", background_color="default"))
+        code_lines = Syntax("\n".join(map(visible, shown.split("\n"))), "python", background_color="default")
+        self._console.print(Padding(code_lines, (0, 0, 0, len(INDENT))))
 
     def _print(self, text: str, style: str) -> None:
         from rich.text import Text
@@ -288,4 +295,8 @@ def clipped(text: str, lines: int) -> str:
 
 
 def _indented(text: str) -> list[str]:
-    return [f"    {line}" for line in text.split("\n")]
+    return [INDENT + line for line in text.split("\n")]
+
+
+def _indented_by(indent: str, text: str) -> str:
+    return "\n".join(indent + line for line in text.split("\n"))

@@ -127,7 +127,7 @@ class Gates:
             data |= {"changed_inputs": list(edited), "tree_before": before, "tree_after": before}
             journal.record(EventType.GATE, {**data, "left": 0}, turn=turn)
             return _Gated(False, before)
-        watcher.note(f"gate {spec.name}: {spec.command}")
+        watcher.note(f"gate {spec.name} runs" + (f": {spec.command}" if spec.command != spec.name else ""))
         command = self.plan.wrap(["/bin/sh", "-c", spec.command])
         run = await run_command(command, Path(self._tree.root), self.plan.environment, limit_s=spec.timeout_s)
         after = self._tree.tree_hash()

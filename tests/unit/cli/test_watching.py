@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harnessctl.cli.watching import clipped, counted, event_lines, pin_words, wait_line
+from harnessctl.cli.watching import clipped, cost_words, counted, event_lines, pin_words, wait_line
 from harnessctl.models.port import Attempt
 from tests.fakes.trajectories import build
 
@@ -51,3 +51,14 @@ def test_long_text_keeps_its_ends() -> None:
 def test_waits_and_counts() -> None:
     assert wait_line(Attempt("rate_limit", 429, "slow down", 3.0), 3.0) == "rate_limit 429; next try in 3.0 s"
     assert (counted(1, "cell"), counted(1200, "cell")) == ("1 cell", "1,200 cells")
+
+
+def test_what_a_gate_said() -> None:
+    passed = {"text": "gate tests: passed (exit 0)\nall fine", "status": "passed", "ms": 1234}
+    assert lines("gate", passed) == ["gate tests: passed (exit 0), 1.2 s"]
+    failed = {"text": "gate tests: failed (exit 1)\nFAIL", "status": "failed", "ms": 500}
+    assert lines("gate", failed) == ["gate tests: failed (exit 1), 0.5 s", "    FAIL"]
+
+
+def test_a_price_is_told_or_said_to_be_unknown() -> None:
+    assert (cost_words(0.00123), cost_words(0.0), cost_words(None)) == (", $0.0012", "", ", price unknown")
