@@ -88,9 +88,17 @@ class EventLines(Notes):
 class PlainLines(Notes):
     """A few lines for each turn, without colour or cursor movement."""
 
+    def __init__(self, mask: Mask = str) -> None:
+        super().__init__(mask)
+        self._answer = ""
+
     def event(self, event: Event) -> None:
-        """What happened, in words."""
+        """What happened, in words. An answer is printed at the end, unless a gate sends it back."""
         lines = event_lines(event)
+        if event.type is EventType.REPLY and not lines:
+            self._answer = f"turn {event.turn}: {clipped(str(event.data.get('content') or ''), RESULT_LINES)}"
+        elif event.type is EventType.GATE and event.data.get("left") and self._answer:
+            lines, self._answer = [self._answer, *lines], ""
         if lines:
             self.note("\n".join(lines))
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from harnessctl.cli.watching import clipped, cost_words, counted, event_lines, pin_words, wait_line
+from harnessctl.cli.watching import (
+    PlainLines,
+    clipped,
+    cost_words,
+    counted,
+    event_lines,
+    pin_words,
+    wait_line,
+)
 from harnessctl.models.port import Attempt
 from tests.fakes.trajectories import build
 
@@ -62,3 +70,16 @@ def test_what_a_gate_said() -> None:
 
 def test_a_price_is_told_or_said_to_be_unknown() -> None:
     assert (cost_words(0.00123), cost_words(0.0), cost_words(None)) == (", $0.0012", "", ", price unknown")
+
+
+def test_an_answer_that_a_gate_sends_back_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    gate = {"text": "gate tests: failed (exit 1)", "status": "failed", "ms": 500, "left": 1}
+    steps = [("reply", {"content": "All fine.", "calls": []}), ("gate", gate), ("gate", gate)]
+    watcher = PlainLines()
+    for event in build([("header", {}), ("task", {}), *steps]).events[2:]:
+        watcher.event(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "turn 1: All fine.",
+        "gate tests: failed (exit 1), 0.5 s",
+        "gate tests: failed (exit 1), 0.5 s",
+    ]
