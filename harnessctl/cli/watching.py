@@ -256,9 +256,8 @@ def event_lines(event: Event) -> list[str]:
             return _indented(clipped(str(data["text"]), RESULT_LINES))
         case EventType.GATE:
             first, *rest = str(data["text"]).split("\n")
-            shown = (
-                [] if data.get("status") == "passed" else _indented(clipped("\n".join(rest), RESULT_LINES))
-            )
+            failed = data.get("status") != "passed" and rest
+            shown = _indented(clipped("\n".join(rest), RESULT_LINES)) if failed else []
             return [f"{first}, {data['ms'] / 1000:.1f} s", *shown]
         case EventType.REPAIR:
             return [str(data["text"])] if data.get("text") else []
@@ -284,8 +283,9 @@ def pin_words(pin: Mapping[str, Any]) -> str:
     if not commit:
         return "no harness"
     said = {"lock": "pinned", "flag": "named with --at", "tip": "unpinned", "head": "unpinned, at HEAD"}
-    note = f"; {pin['note']}" if pin.get("note") else ""
-    return f"harness {commit} ({said.get(str(source), source)}{note})"
+    words = said.get(str(source), source)
+    note = f"; {pin['note']}" if pin.get("note") and str(pin["note"]) not in str(words) else ""
+    return f"harness {commit} ({words}{note})"
 
 
 def last_line(data: Mapping[str, Any]) -> str:
