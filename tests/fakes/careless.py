@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pygit2
 from pygit2.enums import Option
 
+from harnessctl.layers.l3_durable.git import staging
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
-from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.layers.l3_durable.writer import Writer
 
@@ -34,13 +34,6 @@ class BlindWriter(Writer):
         self.reached(point)
 
 
-class HastyRepository(Repository):
-    """No fsync of objects."""
-
-    def _sync(self) -> None:
-        return
-
-
 def blind(store: HarnessStore) -> HarnessStore:
     """``store`` without compare-and-swap."""
     store.writer = BlindWriter(store.place, store.checks, store.operations)  # type: ignore[misc]
@@ -49,7 +42,7 @@ def blind(store: HarnessStore) -> HarnessStore:
 
 def hasty(store: HarnessStore) -> HarnessStore:
     """``store`` without fsync of objects."""
-    store.repository.__class__ = HastyRepository
+    staging.sync = lambda _: None
     return store
 
 

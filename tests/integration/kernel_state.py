@@ -16,7 +16,9 @@ def _look():
         if callable(value) and not isinstance(value, type):
             return "callable"
         said = repr(value)[:4000].replace("forkedkernel.ForkedKernel", "ipykernel.ipkernel.IPythonKernel")
-        said = said.replace("forkedkernel.ForkedApp", "ipykernel.kernelapp.IPKernelApp").replace("ForkedApp", "IPKernelApp")
+        said = said.replace("forkedkernel.ForkedApp", "ipykernel.kernelapp.IPKernelApp").replace(
+            "ForkedApp", "IPKernelApp"
+        )
         for pattern, name in (
             (r"DeferredConfigString\(('[^']*')\)", r"\1"),
             (r"0x[0-9a-f]+|at [0-9a-f]{10,}", "ADDRESS"),
@@ -36,30 +38,60 @@ def _look():
     state["parent"] = [env["JPY_PARENT_PID"] == str(os.getppid()), app.parent_handle == os.getppid()]
     state["sys"] = {
         k: text(getattr(sys, k))
-        for k in ("argv", "orig_argv", "path", "flags", "executable", "prefix", "warnoptions", "meta_path", "path_hooks")
+        for k in (
+            "argv",
+            "orig_argv",
+            "path",
+            "flags",
+            "executable",
+            "prefix",
+            "warnoptions",
+            "meta_path",
+            "path_hooks",
+        )
     }
     streams = (sys.stdin, sys.__stdin__, sys.__stdout__, sys.__stderr__, sys.stdout, sys.stderr)
     state["streams"] = [
-        [name_of(s), *(str(getattr(s, a, None)) for a in ("encoding", "errors", "line_buffering", "name"))] for s in streams
+        [name_of(s), *(str(getattr(s, a, None)) for a in ("encoding", "errors", "line_buffering", "name"))]
+        for s in streams
     ]
-    state["hooks"] = [text(type(getattr(sys, k))) for k in ("excepthook", "displayhook", "unraisablehook", "breakpointhook")]
+    state["hooks"] = [
+        text(type(getattr(sys, k))) for k in ("excepthook", "displayhook", "unraisablehook", "breakpointhook")
+    ]
     state["signals"] = {int(s): text(signal.getsignal(s)) for s in signal.valid_signals()}
     state["blocked"] = text(signal.pthread_sigmask(signal.SIG_BLOCK, []))
     state["threads"] = sorted(t.name for t in threading.enumerate())
     main = sys.modules["__main__"]
     state["main"] = [text(main), sorted(k for k in vars(main) if k != "_look"), main is ip.user_module]
-    state["names"] = {k: text(v) for k, v in ip.user_ns.items() if k not in ("_look", "In", "_i", "_ii", "__builtins__", "_ih", "_i1")}
+    state["names"] = {
+        k: text(v)
+        for k, v in ip.user_ns.items()
+        if k not in ("_look", "In", "_i", "_ii", "__builtins__", "_ih", "_i1")
+    }
     state["hidden"] = sorted(map(str, ip.user_ns_hidden))
     state["builtins"] = sorted(vars(__import__("builtins")))
     state["warnings"] = list(map(text, warnings.filters))
     state["logging"] = [
         logging.root.level,
         text(logging.root.handlers),
-        sorted((text(n), l.level, [name_of(h) for h in l.handlers]) for n, l in logging.root.manager.loggerDict.items() if getattr(l, "handlers", None)),
+        sorted(
+            (text(n), l.level, [name_of(h) for h in l.handlers])
+            for n, l in logging.root.manager.loggerDict.items()
+            if getattr(l, "handlers", None)
+        ),
     ]
-    state["process"] = [os.getcwd(), os.getpid() == os.getsid(0) == os.getpgid(0), os.getuid(), tempfile.gettempdir()]
+    state["process"] = [
+        os.getcwd(),
+        os.getpid() == os.getsid(0) == os.getpgid(0),
+        os.getuid(),
+        tempfile.gettempdir(),
+    ]
     state["limits"] = [resource.getrlimit(n) for n in range(10)]
-    state["locale"] = [locale.setlocale(locale.LC_ALL), sys.getfilesystemencoding(), locale.getpreferredencoding()]
+    state["locale"] = [
+        locale.setlocale(locale.LC_ALL),
+        sys.getfilesystemencoding(),
+        locale.getpreferredencoding(),
+    ]
     state["collector"] = [gc.isenabled(), gc.get_threshold(), gc.get_debug()]
     files = []
     for number in os.listdir("/proc/self/fd"):
@@ -72,7 +104,17 @@ def _look():
     state["first descriptors"] = [os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3)]
     # What is new in a forked kernel: that it may have been made before, and that it holds no list of
     # files for a debugger. The application's own options come in another order.
-    skipped = {"assumed", "_parent_header_global", "_kernel_modules", "_sys_modules_keys", "cli_config", "argv", "kernel_class", "classes", "config"}
+    skipped = {
+        "assumed",
+        "_parent_header_global",
+        "_kernel_modules",
+        "_sys_modules_keys",
+        "cli_config",
+        "argv",
+        "kernel_class",
+        "classes",
+        "config",
+    }
 
     def traits(thing, seen):
         if id(thing) in seen:
@@ -95,8 +137,24 @@ def _look():
     seen = set()
     for thing in (app, ip.kernel, ip, *ip.configurables):
         traits(thing, seen)
-    machinery = {"_trait_values", "_trait_notifiers", "_trait_validators", "_cross_validation_lock", "_orig_sys_modules_main_mod"}
-    for thing in (app, ip.kernel, ip, ip.displayhook, ip.display_pub, ip.history_manager, ip.Completer, ip.logger, ip.magics_manager):
+    machinery = {
+        "_trait_values",
+        "_trait_notifiers",
+        "_trait_validators",
+        "_cross_validation_lock",
+        "_orig_sys_modules_main_mod",
+    }
+    for thing in (
+        app,
+        ip.kernel,
+        ip,
+        ip.displayhook,
+        ip.display_pub,
+        ip.history_manager,
+        ip.Completer,
+        ip.logger,
+        ip.magics_manager,
+    ):
         state["attributes of " + name_of(thing)] = {
             k: text(v) for k, v in sorted(vars(thing).items()) if k not in machinery | skipped
         }

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import ConflictError
 from harnessctl.domain.ids import record_path
 from harnessctl.domain.update import Record, RecordType, Verdict
 from harnessctl.layers.l3_durable.content import Content
@@ -24,7 +25,7 @@ from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
 def park(writer: Writer, record: Record, change: Change) -> str:
     """Keep a decision for the next landing; the ref's commit."""
     commit, _ = writer.build(record.base, change)
-    writer.move(DECISIONS + record.id, None, commit, "decide", "parked")
+    writer.settle(DECISIONS + record.id, None, commit, "decide", "parked")
     return commit
 
 
@@ -39,8 +40,8 @@ def land(writer: Writer, plan: Callable[[Content], Change]) -> Moved:
 
     moved = writer.land(with_decisions)
     for name, commit in waiting.items():
-        with suppress(LostRaceError):
-            writer.move(name, commit, None, "decision landed", "unparked")
+        with suppress(LostRaceError, ConflictError):
+            writer.settle(name, commit, None, "decision landed", "unparked")
     return moved
 
 

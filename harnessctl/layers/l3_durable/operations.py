@@ -5,12 +5,15 @@ Kept outside the repository. The same user can forge it; that is said in the doc
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from harnessctl.domain.errors import HarnessError
 
 FILE = "operations.jsonl"
 
@@ -31,15 +34,28 @@ class Operations:
         self._path = state_dir / FILE if state_dir else None
 
     def moved(self, what: str, old: str | None, new: str | None) -> None:
-        """Append one move, in one write."""
+        """Append one move, in one write; the caller makes it afterwards.
+
+        :raises HarnessError: ``write_failed``: it could not be noted.
+        """
         if self._path is None:
             return
         record = {"t": time.time(), "pid": os.getpid(), "what": what, "old": old, "new": new}
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        # A torn last line of another process must not swallow ours.
+        line = f"\n{json.dumps(record, sort_keys=True)}\n".encode()
         try:
-            os.write(handle, (json.dumps(record, sort_keys=True) + "\n").encode())
-        finally:
-            os.close(handle)
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.write(handle, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise HarnessError(
+                f"cannot write {self._path}: {error.strerror}",
+                id="write_failed",
+                hint="check free space and the permissions of the state folder; nothing was moved",
+            ) from error
 
     def read(self) -> Iterator[Operation]:
         """Moves in order; a line that cannot be read is no move we know of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from harnessctl.domain.entry import EntryFile, Origin, Owner
@@ -131,7 +132,7 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
     commit, _ = writer.build(base, Change(files, commit_message(record), author, committer))
-    writer.move(PROPOSALS + record.id, None, commit, "propose", "proposed")
+    writer.settle(PROPOSALS + record.id, None, commit, "propose", "proposed")
     return Proposal(record.id, commit, base, record, author)
 
 
@@ -335,8 +336,9 @@ def _decision(writer: Writer, proposal: Proposal, why: str) -> tuple[Record, Cha
 
 
 def remove(writer: Writer, proposal: Proposal) -> None:
-    """Take away a decided proposal's ref, unless somebody put another commit there meanwhile."""
-    try:
-        writer.move(PROPOSALS + proposal.id, proposal.commit, None, "decided", "cleaned")
-    except LostRaceError:
-        return
+    """Take away a decided proposal's ref, unless somebody put another commit there meanwhile.
+
+    One that stays counts as decided, by its record, until `doctor` takes it away.
+    """
+    with suppress(LostRaceError, ConflictError):
+        writer.settle(PROPOSALS + proposal.id, proposal.commit, None, "decided", "cleaned")

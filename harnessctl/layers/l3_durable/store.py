@@ -219,16 +219,22 @@ class HarnessStore:
 
     @cached_property
     def _verdicts(self) -> VerdictCache:
-        if self.mode is None:  # nothing to remember yet, and reading must not write an id
-            return VerdictCache(None, b"")
-        return VerdictCache(self.state_dir / "verdicts", read_key(self.state_dir / "verdicts.key"))
+        folder = self._cache_dir
+        return VerdictCache(folder / "verdicts", _key(folder)) if folder else VerdictCache(None, b"")
 
     @cached_property
     def history(self) -> HistoryCache:
         """What commits did, as far as it was worked out before."""
-        if self.mode is None:
-            return HistoryCache()
-        return HistoryCache(self.state_dir / history_cache.FILE, read_key(self.state_dir / "verdicts.key"))
+        folder = self._cache_dir
+        return HistoryCache(folder / history_cache.FILE, _key(folder)) if folder else HistoryCache()
+
+    @property
+    def _cache_dir(self) -> Path | None:
+        """Where to remember; None while there is nothing to remember, or where nothing can be written."""
+        try:
+            return self.state_dir if self.mode is not None else None
+        except (HarnessError, OSError):
+            return None
 
     @cached_property
     def writer(self) -> Writer:
@@ -428,6 +434,10 @@ def open_store(
     :param from_env: only inside a git hook: honour the ``GIT_*`` variables git handed to it.
     """
     return HarnessStore(find_place(Repository.open(start, from_env=from_env), environment), allow)
+
+
+def _key(folder: Path) -> bytes:
+    return read_key(folder / "verdicts.key")
 
 
 def _allowed(place: Place) -> frozenset[str]:

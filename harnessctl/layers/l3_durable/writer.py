@@ -28,12 +28,12 @@ from harnessctl.layers.l3_durable.operations import Operations
 from harnessctl.layers.l3_durable.validation import Checks, Edits
 
 #: Seconds a landing keeps trying against other writers. A landing takes milliseconds; eight busy
-#: writers need well under a second each.
-PATIENCE = 30.0
+#: writers need well under a second each, on a machine with nothing else to do.
+PATIENCE = 60.0
 #: First pause after a lost race, in seconds; doubled up to :data:`LONGEST_PAUSE`, with full jitter.
 FIRST_PAUSE = 0.002
-#: Seconds to wait for one's turn; eight landings take less.
-TURN = 1.0
+#: Seconds to wait for one's turn; eight landings take less, on a busy machine too.
+TURN = 10.0
 #: Seconds after which a branch that nobody moves, and that cannot be moved, is no race that is being
 #: lost; longer than it takes to be sure of a dead process's lock file (:data:`git.moving.STALE`).
 STUCK = 5.0
@@ -174,6 +174,21 @@ class Writer:
         refuse_occupied(self.place)
         self.move(self.place.ref, tip, commit, change.message.partition("\n")[0])
         return Moved(tip, commit, warnings)
+
+    def settle(self, ref: str, old: str | None, new: str | None, why: str, point: str) -> None:
+        """Move a ref that nobody else has a reason to move, waiting for whoever holds it (`git pack-refs`).
+
+        :raises LostRaceError: somebody moved it all the same.
+        :raises ConflictError: ``moved_ref``: it stayed held for :data:`STUCK` seconds.
+        """
+        race = _Race(ref)
+        while True:
+            try:
+                return self.move(ref, old, new, why, point)
+            except LostRaceError as error:
+                if self.place.repository.refs.read(ref) != old:
+                    raise
+                race.lost(old or "", error)
 
     def move(self, ref: str, old: str | None, new: str | None, why: str, point: str = "moved") -> None:
         """Move one harness ref with compare-and-swap, and note the move for the fence.

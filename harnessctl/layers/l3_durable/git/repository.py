@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import pygit2
-from pygit2.enums import FileMode, ObjectType, Option
+from pygit2.enums import FileMode, ObjectType
 
 from harnessctl.domain.errors import HarnessError, NotFoundError
-from harnessctl.layers.l3_durable.git.durable import sync_objects
 from harnessctl.layers.l3_durable.git.opening import open_raw
 from harnessctl.layers.l3_durable.git.refs import Refs
+from harnessctl.layers.l3_durable.git.staging import staged
 from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
 
 T = TypeVar("T")
@@ -130,8 +130,12 @@ class Repository:
         return Repository.open(self.root or self.git_dir).config(key)
 
     def set_config(self, key: str, value: str) -> None:
-        """Write ``key`` into the repository's own configuration, shared by its work trees."""
-        pygit2.Config(str(self.common_dir / "config"))[key] = value
+        """Write ``key`` into the repository's own configuration, shared by its work trees.
+
+        :raises HarnessError: ``write_failed``.
+        """
+        with _in_words():
+            pygit2.Config(str(self.common_dir / "config"))[key] = value
 
     def remotes(self) -> tuple[str, ...]:
         """Names of the configured remotes."""
@@ -141,10 +145,10 @@ class Repository:
     def exclusive(self, what: str = "setup", patience: float = 30.0) -> Iterator[None]:
         """Hold ``what`` in this repository against other processes that ask for it.
 
-        :raises HarnessError: ``busy``: somebody else held it for ``patience`` seconds.
+        :raises HarnessError: ``busy``: somebody else held it for ``patience`` seconds; ``write_failed``.
         """
         try:
-            with holding(self.common_dir / f"harnessctl.{what}", patience):
+            with _in_words(), holding(self.common_dir / f"harnessctl.{what}", patience):
                 yield
         except NotYoursError as error:
             raise HarnessError(
@@ -297,22 +301,13 @@ class Repository:
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Objects written inside reach the disk together at the end: one wait instead of two for each.
+        """Objects written inside are in the store, and on the disk, when the context ends well.
 
-        :raises HarnessError: ``write_failed``: one did not; no ref may name them then.
+        :raises HarnessError: ``write_failed``: one is not; no ref may name them then.
         """
         self._written.clear()
-        # libgit2 asks for the option when it first looks at refs; those are always synced.
-        self.raw.lookup_reference("HEAD")
-        pygit2.option(Option.ENABLE_FSYNC_GITDIR, False)
-        try:
+        with _in_words(), staged(self.raw, self.common_dir / "objects", self._written):
             yield
-        finally:
-            pygit2.option(Option.ENABLE_FSYNC_GITDIR, True)
-        _writing(self._sync)
-
-    def _sync(self) -> None:
-        sync_objects(self.common_dir / "objects", self._written)
 
     def _wrote(self, oid: object) -> str:
         self._written.append(str(oid))
@@ -379,8 +374,14 @@ def _signature(person: Person) -> pygit2.Signature:
 
 
 def _writing(action: Callable[[], T]) -> T:
-    try:
+    with _in_words():
         return action()
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
     except (pygit2.GitError, OSError) as error:
         raise HarnessError(
             f"cannot write into the repository: {error}",

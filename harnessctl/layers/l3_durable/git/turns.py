@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Longest pause between two looks, in seconds.
-PAUSE = 0.002
+#: Longest pause between two looks, in seconds, for who has just come; it shrinks with waiting
+#: (to a tenth after a second), so that who has waited longest looks most often and is next.
+PAUSE = 0.005
 
 
 class NotYoursError(Exception):
@@ -29,11 +30,13 @@ def holding(path: Path, patience: float) -> Iterator[int]:
     """
     handle = _opened(path)
     try:
-        deadline = time.monotonic() + patience
+        began = time.monotonic()
         while not _taken(handle):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > patience:
                 raise NotYoursError(str(path))
-            time.sleep(random.uniform(0, PAUSE))  # noqa: S311 - spreads those who wait, guards nothing
+            # Spreads those who wait, guards nothing.
+            time.sleep(random.uniform(0, PAUSE / (1 + 9 * waited)))  # noqa: S311
         yield handle
     finally:
         os.close(handle)
