@@ -22,16 +22,20 @@ _OPERATORS = ";&|()<>"
 _CHUNK = 1 << 20
 
 
-def inputs_of(spec: GateSpec) -> tuple[str, ...]:
-    """The globs a gate declares; without any, the files its command names and the usual ones."""
-    return spec.inputs or (*named_in(spec.command), *USUAL_INPUTS)
+def inputs_of(spec: GateSpec, start: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The globs a gate declares; without any, the files its command names and the usual ones.
+
+    :param start: the inputs at the start; a file that the command names and that was not there then is what
+        the run is to make (``test -f report.md``), no input.
+    """
+    named = (word for word in named_in(spec.command) if start is None or word in start)
+    return spec.inputs or (*named, *USUAL_INPUTS)
 
 
 def named_in(command: str) -> tuple[str, ...]:
     """Every word of a command that could name a file of the work tree, the part behind ``=`` included.
 
-    Whether there is such a file is not asked: one that appears during the run counts as changed. What output
-    is sent to is no input.
+    What output is sent to is no input.
     """
     words = _words(command)
     found: dict[str, None] = {}

@@ -65,7 +65,7 @@ class Gates:
         self.plan = plan
         self.allowed_changes: tuple[str, ...] = ()
         self._tree = worktree
-        self._start: Mapping[str, Any] = inputs if inputs is not None else self._capture()
+        self._start: Mapping[str, Any] = inputs if inputs is not None else self._capture(None)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -104,7 +104,7 @@ class Gates:
     def changed_inputs(self) -> dict[str, tuple[str, ...]]:
         """Gate -> inputs that are not as they were at the start and may not differ."""
         allowed, found = set[str](), dict[str, tuple[str, ...]]()
-        now = self._capture()
+        now = self._capture(self._start)
         for spec in self.plan.specs:
             paths = changed(self._start.get(spec.name) or {}, now[spec.name])
             permitted = {p for p in paths if matches(p, self.plan.allowed)}
@@ -113,10 +113,14 @@ class Gates:
         self.allowed_changes = tuple(sorted(allowed))
         return found
 
-    def _capture(self) -> dict[str, dict[str, str]]:
+    def _capture(self, start: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
         root = self._tree.root
         extra = capture(root, self.plan.extra_inputs, folders=True)
-        return {s.name: capture(root, inputs_of(s), folders=bool(s.inputs)) | extra for s in self.plan.specs}
+        found = {}
+        for spec in self.plan.specs:
+            globs = inputs_of(spec, None if start is None else start.get(spec.name) or {})
+            found[spec.name] = capture(root, globs, folders=bool(spec.inputs)) | extra
+        return found
 
     async def _run(
         self, spec: GateSpec, journal: Journal, watcher: Watcher, turn: int, before: str

@@ -33,6 +33,8 @@ def test_declared_inputs_replace_the_usual_ones() -> None:
     assert inputs_of(GateSpec("a", "make test", inputs=("tests/**",))) == ("tests/**",)
     assert set(USUAL_INPUTS) < set(inputs_of(GateSpec("a", "sh check.sh")))
     assert "check.sh" in inputs_of(GateSpec("a", "sh check.sh"))
+    assert "check.sh" in inputs_of(GateSpec("a", "sh check.sh"), {"check.sh": "digest"})
+    assert "made.txt" not in inputs_of(GateSpec("a", "test -f made.txt"), {"Makefile": "digest"})
 
 
 @pytest.mark.parametrize(
