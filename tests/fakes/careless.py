@@ -42,7 +42,7 @@ def blind(store: HarnessStore) -> HarnessStore:
 
 def hasty(store: HarnessStore) -> HarnessStore:
     """``store`` without fsync of objects."""
-    staging.sync = lambda _: None
+    staging.sync = lambda *_: None
     return store
 
 

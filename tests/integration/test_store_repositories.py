@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, propose, started, store_of, text_of
+
+ROOT = Path(__file__).parents[2]
 
 
 def clone(source: Git, target: Path, *options: str) -> Git:
@@ -114,3 +118,96 @@ def test_a_name_in_the_lock_that_is_no_branch_is_no_crash(repo: Git) -> None:
     with pytest.raises(NotFoundError):
         add(store_of(repo), "a", "one")
     assert store.landed_tip()
+
+
+def test_a_hundred_thousand_refs_cost_little(repo: Git) -> None:
+    """libgit2 lists all refs or none: what a landing looks up must not depend on them."""
+    store = started(repo)
+    proposal = propose(store, "a", "one")
+    head = repo("rev-parse", "HEAD")
+    repo("pack-refs", "--all")
+    packed = repo.root / ".git/packed-refs"
+    lines = packed.read_text().splitlines()
+    rows = sorted([*lines[1:], *(f"{head} refs/tags/t{n:06}" for n in range(100_000))], key=lambda r: r[41:])
+    packed.write_text("\n".join([lines[0], *rows]) + "\n")
+    again = store_of(repo)
+    began = time.perf_counter()
+    assert [p.id for p in again.proposals()] == [proposal.id]
+    again.accept(proposal.id)
+    assert time.perf_counter() - began < 5
+    assert text_of(repo, "a") == "one"
+    assert repo("rev-parse", "refs/tags/t099999") == head
+    names = again.repository.refs.names("refs/tags/t00001")
+    assert len(names) == 10
+    assert again.repository.refs.names("refs/harness/") == ()
+
+
+def test_loose_and_packed_refs_are_listed_once_and_locks_are_none(repo: Git) -> None:
+    refs = started(repo).repository.refs
+    for name in ("one", "two/three"):
+        repo("update-ref", f"refs/harness/proposals/{name}", "HEAD")
+    repo("pack-refs", "--all")
+    repo("update-ref", "refs/harness/proposals/four", "HEAD")
+    (repo.root / ".git/refs/harness/proposals/four.lock").touch()
+    git_says = repo("for-each-ref", "--format=%(refname)", "refs/harness").splitlines()
+    assert list(refs.names("refs/harness/")) == git_says
+    assert list(refs.names("refs/harness/proposals/f")) == ["refs/harness/proposals/four"]
+    assert refs.names("refs/harness/proposals/none") == ()
+
+
+def test_a_submodule_has_a_harness_of_its_own(repo: Git, make_repo: Make) -> None:
+    inner = make_repo("inner")
+    repo("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.root), "sub")
+    repo("commit", "-q", "-m", "submodule")
+    add(started(repo), "outer", "x")
+    sub = Git(repo.root / "sub")
+    store = started(sub)
+    add(store, "inner", "y")
+    assert store.root == sub.root
+    assert (text_of(repo, "outer"), text_of(sub, "inner")) == ("x", "y")
+    assert text_of(repo, "inner") is None
+    assert fsck_is_clean(sub)
+
+
+READ_CONFIG = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from harnessctl.config import read_environment
+from harnessctl.layers.l3_durable.store import open_store
+store = open_store(Path(sys.argv[2]), read_environment())
+print([store.repository.config(key) for key in ("user.name", "user.email", "x.xdg")])
+"""
+
+
+@pytest.mark.parametrize("name", ["gitconfig", ".gitconfig", "config", "odd name.txt", "/dev/null", "absent"])
+def test_the_users_configuration_is_where_git_is_told_it_is(
+    repo: Git, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """libgit2 knows none of these variables; each answer is compared with git's own."""
+    (home / "config/git").mkdir(parents=True)
+    (home / "config/git/config").write_text("[x]\n\txdg = from xdg\n")
+    system = tmp_path / "system"
+    system.write_text("[user]\n\temail = system@example.com\n")
+    file = tmp_path / name
+    if name not in ("/dev/null", "absent"):
+        file.write_text("[user]\n\tname = From Variable\n")
+
+    def answers() -> str:
+        script = [sys.executable, "-c", READ_CONFIG, str(ROOT), str(repo.root)]
+        return subprocess.run(script, capture_output=True, text=True, check=True).stdout.strip()
+
+    def git_says() -> str:
+        found = [repo("config", key, check=False) or None for key in ("user.name", "user.email", "x.xdg")]
+        return str(found)
+
+    for variables in (
+        {},
+        {"GIT_CONFIG_GLOBAL": str(file)},
+        {"GIT_CONFIG_SYSTEM": str(system), "GIT_CONFIG_NOSYSTEM": "0"},
+        {"GIT_CONFIG_GLOBAL": str(file), "GIT_CONFIG_SYSTEM": str(system), "GIT_CONFIG_NOSYSTEM": "1"},
+    ):
+        with monkeypatch.context() as patch:
+            for key, value in variables.items():
+                patch.setenv(key, value)
+            assert answers() == git_says(), variables

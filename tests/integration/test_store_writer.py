@@ -446,7 +446,7 @@ def test_every_object_is_on_the_disk_before_the_branch_moves(
 ) -> None:
     store = started(repo)
     if not careful:
-        monkeypatch.setattr(staging, "sync", lambda _: None)
+        monkeypatch.setattr(staging, "sync", lambda *_: None)
     tip = store.landed_tip()
     synced: set[str] = set()
     before_the_move: list[set[str]] = []

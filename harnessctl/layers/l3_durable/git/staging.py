@@ -54,20 +54,22 @@ def staged(raw: pygit2.Repository, objects: Path, written: Iterable[str]) -> Ite
         finally:
             raw.set_odb(before)
             pygit2.option(Option.ENABLE_FSYNC_GITDIR, True)
-        new = _keep(folder, objects)
-        ids = set(written)
-        for oid in ids - new:
-            raw.odb.read(oid)
-        sync([*(objects / oid[:2] for oid in ids), objects])
+        # The pool is the landing's own: threads would not survive a fork of the process.
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            new = _keep(folder, objects, pool)
+            ids = set(written)
+            for oid in ids - new:
+                raw.odb.read(oid)
+            sync([*(objects / oid[:2] for oid in ids), objects], pool)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _keep(folder: Path, objects: Path) -> set[str]:
+def _keep(folder: Path, objects: Path, pool: ThreadPoolExecutor) -> set[str]:
     """Give the objects in ``folder`` their names in ``objects`` once they are on the disk; their ids."""
     files = [Path(top) / name for top, _, names in os.walk(folder) for name in names]
     loose = [file for file in files if len(file.parent.name) == 2]
-    sync(loose)
+    sync(loose, pool)
     for file in loose:
         target = objects / file.parent.name
         target.mkdir(exist_ok=True)
@@ -75,11 +77,10 @@ def _keep(folder: Path, objects: Path) -> set[str]:
     return {file.parent.name + file.name for file in loose}
 
 
-def sync(paths: Iterable[Path]) -> None:
+def sync(paths: Iterable[Path], pool: ThreadPoolExecutor) -> None:
     """Wait until files' contents, or folders' names, are on the disk; absent ones are passed over."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(_sync, dict.fromkeys(paths)):
-            pass
+    for _ in pool.map(_sync, dict.fromkeys(paths)):
+        pass
 
 
 def _sync(path: Path) -> None:
