@@ -1,8 +1,9 @@
 """What picking up a long session costs: ``python bench/resume.py [megabytes]``.
 
-Builds logs of 100 MB, one of long records (outputs of 16 KB) and one of short ones (500 bytes), and prints the
-time until the next request could be made (lock, chain checked, messages put together and hashed), in parts of
-what reading the file and parsing each line with ``json`` takes. Both take turns; medians of five.
+Builds logs of 100 MB, one of long records (outputs of 16 KB) and one of short ones (500 bytes), and
+prints the time until the next request could be made (lock, chain checked, messages put together and
+hashed), in parts of what reading the file and parsing each line with ``json`` takes. Both take turns;
+medians of five.
 """
 
 from __future__ import annotations
