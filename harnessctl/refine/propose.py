@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harnessctl.domain.entry import Status
 from harnessctl.domain.errors import HarnessError
-from harnessctl.domain.event import EventType, event_text
+from harnessctl.domain.event import Event, EventType, event_text
+from harnessctl.domain.gate import says_gate_passed
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
 from harnessctl.domain.trajectory import Trajectory
@@ -20,13 +22,13 @@ from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.validation import InvalidError
 from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
 from harnessctl.refine.edits import BuiltEdit, build_edits
-from harnessctl.refine.evidence import build_evidence, check_citations, citations, refuse_secrets
+from harnessctl.refine.evidence import LABEL, build_evidence, check_citations, citations, refuse_secrets
 from harnessctl.refine.kept import FailedAttempt, keep_replies
 from harnessctl.refine.ports import Harness
 from harnessctl.refine.prompt import Material, build_request, prompt_tokens, reply_tokens
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.repeats import repeated
-from harnessctl.refine.reply import Problem, Reply, ReplyRejectedError, parse_reply
+from harnessctl.refine.reply import Citation, Problem, Reply, ReplyRejectedError, parse_reply
 from harnessctl.refine.risk import as_risk
 from harnessctl.refine.secrecy import Secrecy
 
@@ -104,7 +106,7 @@ class Refiner:
         :raises ReplyRejectedError: it may be mended; nothing was written.
         """
         reply = self._read(answer)
-        built = build_edits(reply, material.snapshot, verified=self._verified())
+        built = build_edits(reply, material.snapshot, verified=self._passed_gate() is not None)
         notes, fresh = [*built.notes, *self._trajectory.damage], []
         for edit in built.edits:
             why = repeated(edit.edit, self._trajectory.session, material.past)
@@ -158,9 +160,21 @@ class Refiner:
             raise ReplyRejectedError(problems)
         return reply
 
-    def _verified(self) -> bool:
-        ends = [event for event in self._trajectory.events if event.type is EventType.END]
-        return bool(ends) and ends[-1].data.get("verified") is True
+    def _passed_gate(self) -> Event | None:
+        """The last gate that passed in a session that ended verified."""
+        events = self._trajectory.events
+        ends = [event for event in events if event.type is EventType.END]
+        if not ends or ends[-1].data.get("verified") is not True:
+            return None
+        gates = [e for e in events if e.type is EventType.GATE and says_gate_passed(event_text(e))]
+        return gates[-1] if gates else None
+
+    def _gate(self, edits: list[BuiltEdit]) -> tuple[Citation, ...]:
+        """The gate that a claim of ``verified`` stands on: whoever checks the record looks for it there."""
+        gate = self._passed_gate()
+        if gate is None or not any(edit.source.status == Status.VERIFIED for edit in edits):
+            return ()
+        return (Citation("", LABEL, gate.n, event_text(gate).partition("\n")[0]),)
 
     def _failed(self, reply: str, problems: tuple[Problem, ...]) -> FailedAttempt:
         mask = self._secrecy.mask
@@ -184,7 +198,9 @@ class Refiner:
         return f"the reply is kept in {path}"
 
     def _draft(self, reply: Reply, edits: list[BuiltEdit]) -> Draft:
-        cited = tuple(c for edit in edits for c in edit.source.evidence)
+        gate = self._gate(edits)
+        refuse_secrets(gate, self._trajectory, self._secrecy)
+        cited = tuple(c for edit in edits for c in edit.source.evidence) + gate
         return Draft(
             summary=_one_line(reply.summary) or ", ".join(str(edit.edit.id) for edit in edits),
             why=_told(reply.rationale, [(e, e.source.reason) for e in edits]),
@@ -193,7 +209,7 @@ class Refiner:
             model=str(self._client.identity),
             evidence=build_evidence(cited, self._trajectory, self._redactor),
             risk=as_risk(rule for edit in edits for rule in edit.rules),
-            may_verify=self._verified(),
+            may_verify=self._passed_gate() is not None,
         )
 
 

@@ -512,10 +512,25 @@ def test_a_proposal_made_past_the_door_is_refused(repo: Git, tmp_path: Path) -> 
     store = started(repo)
     add(store, "mine", "a person's")
     real = propose(store, "a", "one")
-    for path, text, error in (
-        (".harness/harness.toml", "schema = 1\n# loosened\n", "bad_proposal"),
-        (".harness/memory/a.md", note("a", "changed", owner="agent").data.decode(), "bad_proposal"),
-        (".harness/memory/mine.md", note("mine", "agent's now", owner="agent").data.decode(), "bad_proposal"),
+    claims_human = note("a", "one", owner="agent", origin="human").data.decode()
+    claims_verified = note("a", "one", owner="agent", status="verified").data.decode()
+    for path, text, error, rule in (
+        (".harness/harness.toml", "schema = 1\n# loosened\n", "overreach", "HRN307"),
+        (".harness/memory/a.md", note("a", "changed", owner="agent").data.decode(), "bad_proposal", ""),
+        (".harness/memory/a.md", claims_human, "overreach", "HRN305"),
+        (".harness/memory/a.md", claims_verified, "overreach", "HRN306"),
+        (
+            ".harness/memory/mine.md",
+            note("mine", "changed", owner="human").data.decode(),
+            "overreach",
+            "HRN303",
+        ),
+        (
+            ".harness/memory/mine.md",
+            note("mine", "changed", owner="agent").data.decode(),
+            "overreach",
+            "HRN304",
+        ),
     ):
         place = tmp_path / "forge"
         repo("worktree", "add", "-q", "--detach", str(place), real.commit)
@@ -527,7 +542,7 @@ def test_a_proposal_made_past_the_door_is_refused(repo: Git, tmp_path: Path) -> 
         repo("worktree", "remove", "--force", str(place))
         with pytest.raises(RefusedError) as caught:
             store_of(repo).accept(real.id)
-        assert caught.value.id == error
+        assert (caught.value.id, rule in caught.value.message) == (error, True), caught.value.message
         assert text_of(repo, "mine") == "a person's"
 
 

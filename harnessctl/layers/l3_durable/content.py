@@ -91,6 +91,11 @@ class Content:
         """One entry's files, as the load rules read them."""
         return tuple(self._item(TreeFile(p, mode, oid)) for p, (mode, oid) in self.listing(entry).items())
 
+    def item(self, path: str) -> TreeItem | None:
+        """One file below ``.harness/``, as the rules read it; None when it is not there."""
+        found = self.repository.entry(self.folder, path) if self.folder else None
+        return self._item(TreeFile(path, found.mode, found.oid)) if found else None
+
     def items(self) -> tuple[TreeItem, ...]:
         """Every file, as the load rules read it."""
         return tuple(self._item(f) for f in self.files)

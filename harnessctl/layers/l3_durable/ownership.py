@@ -14,6 +14,7 @@ from harnessctl.domain.ids import EntryId, Kind
 from harnessctl.domain.update import EntryEdit
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.frontmatter import FrontmatterError, parse, set_key
+from harnessctl.layers.l3_durable.rules.commit_rules import CHANGES, CLAIMS_VERIFIED, DELETES
 
 
 def read_entry(entry: EntryId, files: Sequence[EntryFile]) -> Entry | None:
@@ -48,7 +49,7 @@ def agent_edit(base: Content, edit: EntryEdit, origin: Origin, *, may_verify: bo
     """
     if owner_of(base, edit.id) is Owner.HUMAN:
         raise RefusedError(
-            f"{edit.id} is owned by a human; an agent may not {edit.action} it",
+            f"{_rule(edit)}: {edit.id} is owned by a human; an agent may not {edit.action} it",
             id="not_owner",
             hint="propose a new entry, or let a person change this one",
         )
@@ -57,11 +58,15 @@ def agent_edit(base: Content, edit: EntryEdit, origin: Origin, *, may_verify: bo
     found = read_entry(edit.id, edit.files)
     if found is not None and found.status is Status.VERIFIED and not may_verify:
         raise RefusedError(
-            f"{edit.id} claims to be verified, and no gate passed in the run it comes from",
+            f"{CLAIMS_VERIFIED.id}: {edit.id} claims to be verified, and no gate passed in its run",
             id="claims_verified",
             hint="propose it with status hypothesis",
         )
     return _with_keys(edit, {"owner": Owner.AGENT.value, "origin": _untrusted_first(origin)})
+
+
+def _rule(edit: EntryEdit) -> str:
+    return DELETES.id if edit.action == "delete" else CHANGES.id
 
 
 def human_edit(base: Content | None, edit: EntryEdit) -> EntryEdit:

@@ -25,7 +25,7 @@ from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
 from harnessctl.layers.l3_durable.decisions import land, park, rejected_since, rejected_waiting
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
-from harnessctl.layers.l3_durable.merge import Merged, changed_entries, merge
+from harnessctl.layers.l3_durable.merge import Merged, TreeEdits, changed_entries, merge, replacing
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import PROPOSALS
@@ -131,6 +131,7 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     owned = [agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits]
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
+    writer.checks.refuse_overreach(content, files, record)
     commit, _ = writer.build(base, Change(files, commit_message(record), author, committer))
     writer.settle(PROPOSALS + record.id, None, commit, "propose", "proposed")
     return Proposal(record.id, commit, base, record, author)
@@ -222,6 +223,7 @@ def accept(writer: Writer, proposal: Proposal) -> Moved:
             raise _already(proposal, "rejected")
         merged = merge(base, theirs, tip)
         _refuse_conflict(proposal, merged)
+        writer.checks.refuse_overreach(base, _asked(base, theirs), proposal.record)
         _refuse_forged(proposal, base, theirs, tip, merged)
         files = {path: _file(theirs, path, item) for path, item in merged.edits.items()}
         return Change(files, commit_message(proposal.record, committer), proposal.author, committer)
@@ -229,6 +231,18 @@ def accept(writer: Writer, proposal: Proposal) -> Moved:
     moved = land(writer, plan)
     remove(writer, proposal)
     return moved
+
+
+def _asked(base: Content, theirs: Content) -> Edits:
+    """Everything that ``theirs`` changes below ``.harness/``, be it an update's business or not."""
+    entries, others = changed_entries(base, theirs)
+    edits: TreeEdits = {}
+    for entry in entries:
+        edits |= replacing(base.listing(entry), theirs.listing(entry))
+    for path in others:
+        item = theirs.item(path)
+        edits[path] = (item.mode, item.oid) if item else None
+    return {path: _file(theirs, path, item) for path, item in edits.items()}
 
 
 def _file(content: Content, path: str, item: tuple[int, str] | None) -> EntryFile | None:

@@ -16,9 +16,11 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
+from harnessctl.domain.update import Record
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.ownership import read_entry
+from harnessctl.layers.l3_durable.rules.authority import CommitFacts, check_authority
 from harnessctl.layers.l3_durable.rules.change import Change, LintContext
 from harnessctl.layers.l3_durable.rules.lint import check_lint
 from harnessctl.layers.l3_durable.rules.load import LoadReport, check_load
@@ -81,16 +83,33 @@ class Checks:
 
         :raises InvalidError: a lint rule refuses what was touched.
         """
-        entries = {e for e in map(entry_of, edits) if e is not None}
-        before = {i.path: i for e in entries for i in (base.entry_items(e) if base else ())}
-        after = {path: item for path, item in before.items() if path not in edits}
-        after |= {path: new_item(file) for path, file in edits.items() if file is not None}
-        changes = [Change(path, before.get(path), after.get(path)) for path in sorted(edits)]
-        found = check_lint(changes, LintContext(after, before, self.allow))
+        found = check_lint(*self._touched(base, edits))
         errors = [f for f in found if f.severity is Severity.ERROR]
         if errors:
             raise InvalidError(errors)
         return found
+
+    def refuse_overreach(self, base: Content, edits: Edits, record: Record) -> None:
+        """Judge an agent's ``edits`` of ``base`` by the rules that hooks and CI judge its commits by.
+
+        :raises RefusedError: ``overreach``: names path and rule (HRN301 to HRN309).
+        """
+        changes, context = self._touched(base, edits)
+        for finding in check_authority(changes, context, CommitFacts(by_agent=True, records=(record,))):
+            if finding.severity is Severity.ERROR:
+                raise RefusedError(
+                    f"{finding.path}: {finding.rule}: {finding.message}", id="overreach", hint=finding.hint
+                )
+
+    def _touched(self, base: Content | None, edits: Edits) -> tuple[list[Change], LintContext]:
+        """``edits`` as the rules read a change: the touched files and the rest of their entries."""
+        entries = {e for e in map(entry_of, edits) if e is not None}
+        before = {i.path: i for e in entries for i in (base.entry_items(e) if base else ())}
+        before |= {i.path: i for path in edits if entry_of(path) is None and base and (i := base.item(path))}
+        after = {path: item for path, item in before.items() if path not in edits}
+        after |= {path: new_item(file) for path, file in edits.items() if file is not None}
+        changes = [Change(path, before.get(path), after.get(path)) for path in sorted(edits)]
+        return changes, LintContext(after, before, self.allow)
 
     def remember(self, folder: str | None, verdict: Verdict | None) -> None:
         """Keep that the ``.harness/`` tree ``folder`` is whole."""
