@@ -1,0 +1,132 @@
+"""What is written first when a session is picked up, and that the model is told the same ever after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.message import Message
+from harnessctl.layers.l1_context.view import OPEN_CALL, UNBEGUN_CALL, View
+from harnessctl.rlm.clock import SilentWatcher, SystemClock
+from harnessctl.rlm.journal import Journal
+from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.reopen import FILES_STAY, PICKED_UP, additions, last_end
+from harnessctl.rlm.tally import Tally
+
+STATE = {"refs/heads/harness": "sha256:1"}
+HEADER = ("header", {"session": "S", "harness_state": STATE})
+TASK = ("task", {"text": "do it"})
+REQUEST = ("request", {"consumer": "root", "estimate": 120, "digest": "sha256:0"})
+
+
+def reply(*calls: str | None, content: str = "go") -> tuple[str, dict[str, Any]]:
+    made = [{"id": c, "name": "ipython", "arguments": '{"code": "1"}', "code": "1"} for c in calls]
+    return "reply", {"request": 2, "content": content, "calls": made, "usage": {"prompt": 10}}
+
+
+def cell(number: int, call: str | None) -> tuple[str, dict[str, Any]]:
+    return "cell", {"cell": number, "code": "1", "reply": 3, "call": call}
+
+
+def result(number: int, call: str | None, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "result", {"cell": number, "call": call, "status": "ok", "text": f"out {number}", **more}
+
+
+class Opened:
+    """A log with some events, opened as a resume opens it."""
+
+    def __init__(self, folder: Path, *events: tuple[str, dict[str, Any]], protocol: str = "tool") -> None:
+        self.folder, self.protocol = folder, protocol
+        recorder = Recorder.create(folder, SystemClock())
+        for kind, data in events:
+            recorder.append(EventType(kind), data, turn=1)
+        recorder.close()
+
+    def resume(self) -> list[Event]:
+        """Write what a resume writes; the new events."""
+        recorder = Recorder.open(self.folder, SystemClock())
+        journal = Journal(recorder, View("S", self.protocol), SilentWatcher())  # type: ignore[arg-type]
+        before = len(recorder.events)
+        for addition in additions(recorder.events, journal.tally.variables, {"harness_state": STATE}):
+            journal.record(addition.type, addition.data, turn=addition.turn)
+        recorder.close()
+        return recorder.events[before:]
+
+    def told(self) -> tuple[Message, ...]:
+        """What the model is told now."""
+        recorder = Recorder.open(self.folder, SystemClock())
+        view = Journal(recorder, View("S", self.protocol), SilentWatcher()).view  # type: ignore[arg-type]
+        recorder.close()
+        return view.ready()[0]
+
+
+@pytest.mark.parametrize("protocol", ["tool", "fence"])
+def test_an_open_call_is_answered_in_the_log(tmp_path: Path, protocol: str) -> None:
+    """loop-01: the session stopped between a call and its result."""
+    call = "a" if protocol == "tool" else None
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST, reply(call), cell(1, call), protocol=protocol)
+    first, second = opened.resume()
+    assert first.data == {"what": "open_call", "text": OPEN_CALL, "call": call, "cell": 1, "reply": 3}
+    assert second.data["what"] == "resume"
+    last = opened.told()[-1] if protocol == "fence" else opened.told()[-2]
+    assert OPEN_CALL in last.content
+    assert last.role == ("tool" if protocol == "tool" else "user")
+
+
+def test_of_two_calls_only_the_open_one_is_answered(tmp_path: Path) -> None:
+    """loop-01: two calls, one answered."""
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST, reply("a", "b"), cell(1, "a"), result(1, "a"))
+    repairs = [e.data for e in opened.resume() if e.data.get("what") == "open_call"]
+    assert [(r["call"], r["text"]) for r in repairs] == [("b", UNBEGUN_CALL)]
+    told = opened.told()
+    assert [(m.role, m.call_id) for m in told[-3:]] == [("tool", "a"), ("tool", "b"), ("user", "")]
+    assert "effects unknown" in told[-2].content
+
+
+def test_a_request_without_a_reply_books_its_estimate_and_is_no_answer(tmp_path: Path) -> None:
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST)
+    lost = opened.resume()[0]
+    assert (lost.type, lost.data["error"]["kind"]) == (EventType.REPLY, "stopped")
+    tally = Tally()
+    recorder = Recorder.open(opened.folder, SystemClock())
+    for event in recorder.events:
+        tally.add(event)
+    recorder.close()
+    assert tally.answers("root") == 0
+    assert (tally.used["root"].prompt, tally.used["root"].estimated) == (120, True)
+
+
+def test_the_model_is_told_which_variables_are_lost(tmp_path: Path) -> None:
+    set_ = {"set": {"rows": ["list", "50 items"], "x": ["int", ""]}, "gone": [], "more": 0}
+    opened = Opened(
+        tmp_path / "s", HEADER, TASK, REQUEST, reply("a"), cell(1, "a"), result(1, "a", variables=set_)
+    )
+    note = opened.resume()[-1]
+    assert note.data["text"] == f"{PICKED_UP} Lost with it: x (int), rows (list, 50 items). {FILES_STAY}"
+    assert note.data["lost"] == {"rows": ["list", "50 items"], "x": ["int", ""]}
+
+
+def test_a_second_resume_tells_the_same_history(tmp_path: Path) -> None:
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST, reply("a"), cell(1, "a"))
+    opened.resume()
+    first = opened.told()
+    assert [e.data["what"] for e in opened.resume()] == ["resume"]
+    assert opened.told() == first
+    assert opened.told() == first
+
+
+def test_what_ended_and_what_was_cut_off(tmp_path: Path) -> None:
+    end = ("end", {"status": "interrupted", "reason": "terminated"})
+    opened = Opened(tmp_path / "s", HEADER, TASK, end)
+    recorder = Recorder.open(opened.folder, SystemClock())
+    found = last_end(recorder.events)
+    assert found is not None
+    assert found.data["reason"] == "terminated"
+    recorder.close()
+    opened.resume()
+    recorder = Recorder.open(opened.folder, SystemClock())
+    assert last_end(recorder.events) is None
+    recorder.close()
