@@ -8,6 +8,7 @@ import pytest
 
 from harnessctl.commands.rollback import rollback
 from harnessctl.layers.l3_durable import history_cache
+from harnessctl.layers.l3_durable.git import treediff
 from harnessctl.layers.l3_durable.git.graph import nodes
 from harnessctl.layers.l3_durable.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.records import steps
@@ -18,7 +19,7 @@ from tests.fakes.history import Hand, land, learned, update_of
 
 @pytest.fixture
 def varied(repo: Git, tmp_path: Path) -> Git:
-    """A history with merges, a squash, a revert, commits by hand, strange names, a folder turned to a file."""
+    """A history with merges, a squash, a revert, commits by hand, strange names, a folder turned file."""
     store = started(repo)
     base = store.landed_tip()
     one = land(store, "a", "one")
@@ -112,3 +113,18 @@ def test_without_git_the_answer_is_the_same(varied: Git, monkeypatch: pytest.Mon
     monkeypatch.setattr(history_cache, "MANY", 1)
     monkeypatch.setenv("PATH", "/nonexistent")
     assert [u.to_json() for u in store_of(varied).updates()] == rows
+
+
+def test_wide_folders_are_compared_by_libgit2_with_the_same_result(
+    varied: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(varied)
+    tips = store.place.landed_tips()
+    plain = list(steps(store.repository, tips))
+    monkeypatch.setattr(treediff, "WIDE", -1)
+    assert list(steps(store.repository, tips)) == plain
+    found = [node for node in nodes(store.repository, tips) if node.parents]
+    for node in found:
+        trees = store.repository.commit(node.parents[0]).tree, node.tree
+        listed = varied("diff-tree", "-r", "-z", "--no-renames", "--name-only", *trees).split("\0")
+        assert sorted(treediff.differing(store.repository.raw, *trees)) == sorted(filter(None, listed))
