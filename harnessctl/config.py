@@ -142,9 +142,20 @@ class _Key:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text is wanted")
     return value
+
+
+def gate_command(value: Any) -> str:
+    """A gate's command as it was given.
+
+    :raises ValueError: there is nothing in it to run: an empty command would pass and prove nothing.
+    """
+    text = _text(value)
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        raise ValueError("a command that runs something is wanted")
+    return text
 
 
 def _count(value: Any) -> int:
@@ -312,7 +323,7 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
             gates.append(
                 GateSpec(
                     name=_text(table.get("name")),
-                    command=_text(table.get("command")),
+                    command=gate_command(table.get("command")),
                     inputs=_texts(table.get("inputs", [])),
                     timeout_s=_amount(table.get("timeout_s", 600.0)),
                     attempts=_count(table.get("attempts", 1)),

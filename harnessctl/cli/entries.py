@@ -112,6 +112,7 @@ def add_command(
 
     The file is Markdown with YAML frontmatter, of which 'description' is needed:
 
+    \b
         printf -- '---\\ndescription: how to build\\n---\\nmake all\\n' | harnessctl add memory/build
 
     In branch mode the entry lands as one commit with its record; in-tree both are written for you to

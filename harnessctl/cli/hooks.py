@@ -16,6 +16,7 @@ from harnessctl.hooks.install import BYPASS
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Git hooks that check .harness/, for those who use no hook framework.",
 )

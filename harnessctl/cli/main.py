@@ -56,7 +56,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "blame": Verb("harnessctl.cli.history:blame_command", "Where each line of an entry came from."),
         "verify": Verb("harnessctl.cli.verify:command", "Recompute what records say; four answers."),
         "diff": Verb("harnessctl.cli.history:diff_command", "What differs between two revisions' entries."),
-        "pin": Verb("harnessctl.cli.pin:pin_command", "Show or move the revision that runs read."),
+        "pin": Verb("harnessctl.cli.pin:pin_command", "Move the revision that runs read."),
         "rollback": Verb("harnessctl.cli.pin:rollback_command", "Take entries back to an earlier revision."),
     },
 }
@@ -99,12 +99,22 @@ def _typer(**options: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"harnessctl {installed('harnessctl')}")
+        raise typer.Exit
+
+
 def _root() -> Any:
     app = _typer(cls=VerbGroup, no_args_is_help=True)
 
     @app.callback()
     def harnessctl(
-        version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+        version: bool = typer.Option(  # noqa: ARG001 - its callback acts before a verb is looked for
+            False, "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
         directory: str = typer.Option("", "-C", metavar="DIR", help="Run as if started in DIR."),
     ) -> None:
         """git for what an agent has learned.
@@ -116,11 +126,6 @@ def _root() -> Any:
         Exit codes: 0 done, 1 expected failure, 2 usage, 3 internal error, 4 gate failed, 5 budget
         exhausted, 6 refused for safety, 130 interrupted.
         """
-        if version:
-            from importlib.metadata import version as installed
-
-            typer.echo(f"harnessctl {installed('harnessctl')}")
-            raise typer.Exit
         if directory:
             try:
                 os.chdir(directory)

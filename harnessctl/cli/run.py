@@ -14,9 +14,12 @@ from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
 from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
+from harnessctl.config import gate_command
 from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harnessctl.commands.run import RunOutcome
 
 #: Changed files named in the summary; the rest is counted.
@@ -111,7 +114,7 @@ def command(
             skip_broken=skip_broken,
             allow_revoked=allow_revoked,
             safety=SafetyOptions(
-                gates=tuple(gate or ()),
+                gates=_gates(gate or ()),
                 gate_inputs=tuple(gate_input or ()),
                 allow_gate_inputs=tuple(allow_gate_input or ()),
                 no_gates=no_gates,
@@ -145,6 +148,14 @@ def steering_for(watcher: watching.Notes) -> TypedLines | None:
     if isinstance(watcher, watching.Screen) and sys.stdin.isatty():
         return TypedLines(sys.stdin.fileno(), watcher.note)
     return None
+
+
+def _gates(commands: Sequence[str]) -> tuple[str, ...]:
+    """:raises UsageError: a command with nothing to run, as an unset variable of a script leaves it."""
+    try:
+        return tuple(gate_command(command) for command in commands)
+    except ValueError as error:
+        raise UsageError(f"--gate: {error}", id="empty_gate", hint="is a variable unset?") from error
 
 
 def _task(text: str) -> str:
@@ -195,3 +206,4 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     work = f"{watching.counted(result.turns, 'turn')}, {watching.counted(result.cells, 'cell')}"
     note(f"  {work}, {about}{total.tokens:,} tokens{cost}")
     note(f"  session {result.session}: harnessctl sessions show {result.session}")
+    note(f"  log and result.json: {outcome.folder}")

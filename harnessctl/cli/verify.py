@@ -25,6 +25,7 @@ def command(
     Entry digests before and after, the record's form and whether it was changed since it landed, the
     log's hash chain and its head, the cited events, quotes and excerpts. One answer for each:
 
+    \b
         ok            everything stands
         excerpt only  the session's log is not on this machine; the record's own excerpt is what there is
         no log        neither log nor excerpt

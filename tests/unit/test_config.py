@@ -61,6 +61,7 @@ def test_budgets_and_gates_from_the_pin() -> None:
         ({"user": {"budgets": {"turns": True}}}, "config.toml"),
         ({"harness": {"budgets": {"turns": 1.5}}}, "harness.toml"),
         ({"harness": {"gates": [{"name": "x"}]}}, "harness.toml"),
+        ({"harness": {"gates": [{"name": "x", "command": " \n# y"}]}}, "harness.toml"),
         ({"flags": {"budgets.cost_usd": "nan"}}, "flags"),
     ],
 )

@@ -117,3 +117,14 @@ def test_internal_errors_without_a_place_for_the_report(
     (home / "state").write_text("a file where a folder should be")
     assert report_internal(RuntimeError("x"), [], as_json=False) == ExitCode.INTERNAL
     assert "could not be written" in capsys.readouterr().err
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("harnessctl ")
+
+
+@pytest.mark.parametrize("command", ["", " ", "# nothing\n  # more"])
+def test_a_gate_with_nothing_to_run_is_no_gate(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["run", "x", "--gate", command, "--model", "scripted:none"]) == ExitCode.USAGE
+    assert "--gate" in capsys.readouterr().err

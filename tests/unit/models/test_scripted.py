@@ -62,7 +62,7 @@ async def test_each_consumer_plays_its_own_lines() -> None:
 
 async def test_running_out_names_consumer_and_count() -> None:
     """The error says who asked, how many lines there were and for which answer."""
-    with pytest.raises(ProviderError, match=r"'refine'.*holds 1 line for it, and answer 2 was") as caught:
+    with pytest.raises(ProviderError, match=r"'refine'.*holds 1 line with .*, and answer 2 was") as caught:
         await ask(client({"content": "x", "for": "refine"}), 1, consumer="refine")
     assert caught.value.kind == "script"
 
