@@ -12,13 +12,12 @@ from dataclasses import replace
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError
 from harnessctl.domain.ids import record_path
-from harnessctl.domain.update import Record, RecordType, Verdict
+from harnessctl.domain.update import Record, Verdict
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import DECISIONS
 from harnessctl.layers.l3_durable.records import find_record
-from harnessctl.layers.l3_durable.updates import records_since
 from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
 
 
@@ -49,16 +48,7 @@ def rejected_waiting(place: Place) -> frozenset[str]:
     """Updates that a waiting decision rejects."""
     found = place.repository.refs.list(DECISIONS)
     records = (find_record(Content(place.repository, c), n.removeprefix(DECISIONS)) for n, c in found.items())
-    return frozenset(r.of for r in records if r is not None and _rejects(r) and r.of)
-
-
-def rejected_since(old: Content, new: Content) -> frozenset[str]:
-    """Updates that a decision rejects which ``new`` holds and ``old`` does not."""
-    return frozenset(r.of for r in records_since(old, new).values() if _rejects(r) and r.of)
-
-
-def _rejects(record: Record) -> bool:
-    return record.type is RecordType.DECISION and record.verdict is Verdict.REJECTED
+    return frozenset(r.of for r in records if r is not None and r.verdict is Verdict.REJECTED and r.of)
 
 
 def _files(place: Place, waiting: dict[str, str]) -> dict[str, EntryFile]:

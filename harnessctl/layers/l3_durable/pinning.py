@@ -10,9 +10,11 @@ from harnessctl.domain.snapshot import SCHEMA_VERSION, Snapshot
 from harnessctl.domain.update import Record, RecordType
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.history import reaches, walk
+from harnessctl.layers.l3_durable.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.lock import LOCK_NAME, conflicting_commits, read_lock
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.revisions import resolve
+from harnessctl.layers.l3_durable.since import unread_since
 from harnessctl.layers.l3_durable.states import in_force
 from harnessctl.layers.l3_durable.updates import records_since
 
@@ -137,14 +139,12 @@ def _revoked(pinned: Content, tip: Content) -> set[str]:
     return set(in_force(before, before.keys()) - in_force(after, after.keys()))
 
 
-def unread_updates(place: Place, commit: str) -> int:
+def unread_updates(place: Place, commit: str, cache: HistoryCache) -> int:
     """How many updates in force at the landed tip a run that reads ``commit`` does not read."""
     tip = place.local_tip() or place.remote_tip()
     if tip is None or not commit or tip == commit:
         return 0
-    later = records_since(Content(place.repository, commit), Content(place.repository, tip))
-    standing = in_force(later, later.keys())
-    return sum(later[u].type is RecordType.UPDATE for u in standing)
+    return unread_since(Content(place.repository, commit), Content(place.repository, tip), cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -22,19 +22,29 @@ from harnessctl.domain.update import (
 )
 from harnessctl.layers.l3_durable import identity
 from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
-from harnessctl.layers.l3_durable.decisions import land, park, rejected_since, rejected_waiting
+from harnessctl.layers.l3_durable.decisions import land, park, rejected_waiting
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
+<<<<<<< HEAD
 from harnessctl.layers.l3_durable.merge import Merged, TreeEdits, changed_entries, merge, replacing
+=======
+from harnessctl.layers.l3_durable.history_cache import HistoryCache
+from harnessctl.layers.l3_durable.merge import Merged, changed_entries, merge
+>>>>>>> 28d55d8 (wip)
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import PROPOSALS
 from harnessctl.layers.l3_durable.ownership import agent_edit, owner_of
 from harnessctl.layers.l3_durable.records import find_record
 from harnessctl.layers.l3_durable.revisions import one_of
+from harnessctl.layers.l3_durable.since import rejected_since
 from harnessctl.layers.l3_durable.updates import conflicts
 from harnessctl.layers.l3_durable.validation import Edits
 from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
+
+#: Proposals up to which it is looked up for each whether it was rejected since its base; for more, all
+#: decisions are read once.
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -158,12 +168,12 @@ def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: st
     )
 
 
-def list_proposals(place: Place) -> tuple[Proposal, ...]:
+def list_proposals(place: Place, cache: HistoryCache | None = None) -> tuple[Proposal, ...]:
     """Open proposals, oldest first; a ref whose update is landed or rejected is a left-over and is none."""
-    return tuple(_open(place, place.repository.refs.names(PROPOSALS)))
+    return tuple(_open(place, place.repository.refs.names(PROPOSALS), cache or HistoryCache()))
 
 
-def find_proposal(place: Place, prefix: str) -> Proposal:
+def find_proposal(place: Place, prefix: str, cache: HistoryCache) -> Proposal:
     """The open proposal whose id starts with ``prefix``.
 
     :raises NotFoundError: ``no_proposal``.
@@ -171,7 +181,7 @@ def find_proposal(place: Place, prefix: str) -> Proposal:
     """
     wanted = prefix.strip().upper()
     names = place.repository.refs.names(PROPOSALS + wanted) if wanted else ()
-    everything = {p.id: p for p in _open(place, names)}
+    everything = {p.id: p for p in _open(place, names, cache)}
     update = one_of(prefix, everything)
     if update is None:
         raise NotFoundError(
@@ -180,23 +190,27 @@ def find_proposal(place: Place, prefix: str) -> Proposal:
     return everything[update]
 
 
-def _open(place: Place, names: Iterable[str]) -> Iterator[Proposal]:
+def _open(place: Place, names: Sequence[str], cache: HistoryCache) -> Iterator[Proposal]:
     """The proposals under the refs ``names`` that nobody has decided on."""
     tips = [Content(place.repository, tip) for tip in place.landed_tips()]
-    waiting = rejected_waiting(place)
+    rejected = set(rejected_waiting(place))
+    if len(names) > FEW:
+        rejected.update(*(rejected_since(None, tip, cache) for tip in tips))
     for name in names:
         update = name.removeprefix(PROPOSALS)
         oid = place.repository.refs.read(name)
-        if oid is None or update in waiting or any(tip.has_record(update) for tip in tips):
+        if oid is None or update in rejected or any(tip.has_record(update) for tip in tips):
             continue
         proposal = _read(place, update, oid)
-        if proposal is not None and not any(_rejected(proposal, tip) for tip in tips):
-            yield proposal
+        if proposal is None or (len(names) <= FEW and any(_rejected(proposal, t, cache) for t in tips)):
+            continue
+        yield proposal
+    cache.save()
 
 
-def _rejected(proposal: Proposal, tip: Content) -> bool:
+def _rejected(proposal: Proposal, tip: Content, cache: HistoryCache) -> bool:
     """Whether ``tip`` holds a decision against ``proposal``: it came after the proposal's base."""
-    return proposal.id in rejected_since(Content(tip.repository, proposal.base), tip)
+    return proposal.id in rejected_since(Content(tip.repository, proposal.base), tip, cache)
 
 
 def _read(place: Place, update: str, oid: str) -> Proposal | None:
@@ -207,7 +221,7 @@ def _read(place: Place, update: str, oid: str) -> Proposal | None:
     return Proposal(update, oid, commit.parents[0], record, commit.author, conflicts(place, oid))
 
 
-def accept(writer: Writer, proposal: Proposal) -> Moved:
+def accept(writer: Writer, proposal: Proposal, cache: HistoryCache) -> Moved:
     """Land ``proposal`` as a new commit on the tip; author as proposed, committer who accepts.
 
     :raises ConflictError: ``conflict``: the proposal stays as it is.
@@ -218,7 +232,7 @@ def accept(writer: Writer, proposal: Proposal) -> Moved:
     base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
 
     def plan(tip: Content) -> Change:
-        _refuse_decided(proposal, tip)
+        _refuse_decided(proposal, tip, cache)
         if proposal.id in rejected_waiting(place):
             raise _already(proposal, "rejected")
         merged = merge(base, theirs, tip)
@@ -290,11 +304,11 @@ def _bad(proposal: Proposal, why: str) -> RefusedError:
     )
 
 
-def _refuse_decided(proposal: Proposal, tip: Content) -> None:
+def _refuse_decided(proposal: Proposal, tip: Content, cache: HistoryCache) -> None:
     """:raises ConflictError: ``already_landed`` or ``already_rejected``: somebody else was faster."""
     if tip.has_record(proposal.id):
         raise _already(proposal, "landed")
-    if _rejected(proposal, tip):
+    if _rejected(proposal, tip, cache):
         raise _already(proposal, "rejected")
 
 
@@ -304,7 +318,9 @@ def _already(proposal: Proposal, how: str) -> ConflictError:
     )
 
 
-def reject(writer: Writer, proposal: Proposal, why: str, *, waits: bool) -> tuple[Record, str]:
+def reject(
+    writer: Writer, proposal: Proposal, why: str, cache: HistoryCache, *, waits: bool
+) -> tuple[Record, str]:
     """Decide against ``proposal``; the decision's record and commit.
 
     :param waits: the branch cannot be moved now: keep the decision under a ref until the next landing.
@@ -313,7 +329,7 @@ def reject(writer: Writer, proposal: Proposal, why: str, *, waits: bool) -> tupl
     record, change = _decision(writer, proposal, why)
 
     def plan(tip: Content) -> Change:
-        _refuse_decided(proposal, tip)
+        _refuse_decided(proposal, tip, cache)
         return change
 
     if waits:

@@ -156,7 +156,7 @@ class HarnessStore:
 
     def unread(self, pin: Pin) -> int:
         """How many landed updates a run with ``pin`` will not read."""
-        return pinning.unread_updates(self.place, pin.commit)
+        return pinning.unread_updates(self.place, pin.commit, self.history)
 
     def content(self, commit: str) -> Content:
         """Raw files at a full commit id."""
@@ -168,11 +168,11 @@ class HarnessStore:
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Open proposals, oldest first."""
-        return proposing.list_proposals(self.place)
+        return proposing.list_proposals(self.place, self.history)
 
     def proposal(self, prefix: str) -> Proposal:
         """The one open proposal whose id starts with ``prefix``."""
-        return proposing.find_proposal(self.place, prefix)
+        return proposing.find_proposal(self.place, prefix, self.history)
 
     def patch(self, before: str, after: str, *, records: bool = False) -> tuple[FilePatch, ...]:
         """What changes between two full commit ids ("": nothing there), with paths below the root.
@@ -286,7 +286,7 @@ class HarnessStore:
         self._person("review accept")
         self.check_identity()
         proposal = self.proposal(prefix)
-        moved = proposing.accept(self.writer, proposal)
+        moved = proposing.accept(self.writer, proposal, self.history)
         lock = self._move_lock(moved.new) if pin else None
         return self._landed(proposal.record, moved.new, lock, moved.warnings)
 
@@ -296,7 +296,7 @@ class HarnessStore:
         self.check_identity()
         proposal = self.proposal(prefix)
         waits = self.mode is Mode.IN_TREE and bool(self.in_use())
-        record, commit = proposing.reject(self.writer, proposal, why, waits=waits)
+        record, commit = proposing.reject(self.writer, proposal, why, self.history, waits=waits)
         return self._landed(record, commit)
 
     def rebase_proposal(self, prefix: str) -> Reworked:
@@ -422,7 +422,8 @@ class HarnessStore:
         with suppress(HarnessError):
             locked = pinning.locked_commit(self.place)
             pinned = locked is not None
-            unread = pinning.unread_updates(self.place, locked) if locked else 0
+            unread = pinning.unread_updates(self.place, locked, self.history) if locked else 0
+            self.history.save()
         return Landed(record, commit, lock, self.pushed(commit), pinned, unread, (), warnings)
 
 
