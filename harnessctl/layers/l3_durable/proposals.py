@@ -25,12 +25,8 @@ from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
 from harnessctl.layers.l3_durable.decisions import land, park, rejected_waiting
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
-<<<<<<< HEAD
-from harnessctl.layers.l3_durable.merge import Merged, TreeEdits, changed_entries, merge, replacing
-=======
 from harnessctl.layers.l3_durable.history_cache import HistoryCache
-from harnessctl.layers.l3_durable.merge import Merged, changed_entries, merge
->>>>>>> 28d55d8 (wip)
+from harnessctl.layers.l3_durable.merge import Merged, TreeEdits, changed_entries, merge, replacing
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.names import PROPOSALS
