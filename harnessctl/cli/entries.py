@@ -1,4 +1,4 @@
-"""``harnessctl list | show | add``."""
+"""``harnessctl list | show | search | add | edit | remove``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harnessctl import bootstrap
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
-from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
+from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, UsageError
 from harnessctl.domain.ids import Kind
 
 if TYPE_CHECKING:
@@ -126,6 +126,87 @@ def add_command(
         print_json(landed.to_json())
     else:
         tell_landed(landed, store.branch)
+
+
+def edit_command(
+    entry: Annotated[str, typer.Argument(metavar="ID", help="The entry's id; a new one is begun.")],
+    message: Annotated[str, typer.Option("--message", "-m", help="One line: what changes.")] = "",
+    why: Annotated[str, typer.Option("--why", help="Why, for the record.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Change an entry in $VISUAL or $EDITOR.
+
+    The landed text is opened, a skill's SKILL.md of a skill. What is wrong with the result is said, the
+    text is kept, and it can be edited again. What somebody else changed meanwhile is never overwritten.
+    """
+    from harnessctl.commands.edit import open_entry, save_entry
+    from harnessctl.commands.review_edit import editor
+
+    store = bootstrap.store()
+    draft = open_entry(store, entry)
+    if draft.resumed:
+        note(f"going on with the text left in {draft.path}")
+    open_editor = editor(store.place.environment.editor)
+    while True:
+        open_editor((draft.path,))
+        try:
+            landed = save_entry(store, draft, summary=message, why=why)
+        except HarnessError as error:
+            if error.id in ("nothing_changed", "conflict") or not sys.stdin.isatty():
+                raise
+            note(f"error: {error.message}")
+            if not typer.confirm("edit again?", default=True, err=True):
+                raise
+        else:
+            break
+    if as_json:
+        print_json(landed.to_json())
+    else:
+        tell_landed(landed, store.branch)
+
+
+def remove_command(
+    entry: Annotated[str, typer.Argument(metavar="ID", help="The entry's id.")],
+    message: Annotated[str, typer.Option("--message", "-m", help="One line: what changes.")] = "",
+    why: Annotated[str, typer.Option("--why", help="Why, for the record.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Remove an entry, by a new commit; its history stays.
+
+    Refused while another entry depends on it.
+    """
+    from harnessctl.commands.remove import remove
+
+    store = bootstrap.store()
+    landed = remove(store, entry, summary=message, why=why)
+    if as_json:
+        print_json(landed.to_json())
+    else:
+        tell_landed(landed, store.branch)
+
+
+def search_command(
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="All of them must occur.")],
+    at: At = "",
+    as_json: AsJson = False,
+) -> None:
+    """Find entries by the words in their head and text, at the pin or at a revision.
+
+    Letter case does not matter. Entries with every word in id, title, description or tags come first.
+    """
+    from harnessctl.commands.search import search
+
+    found = search(bootstrap.store(), " ".join(words), at=at or None)
+    if as_json:
+        print_json([hit.to_json() for hit in found.hits])
+    elif found.hits:
+        table(
+            ("id", "description", "line"),
+            [(str(h.entry.id), h.entry.description, h.line) for h in found.hits],
+        )
+    else:
+        note("no entry holds all of these words")
+    _tell_broken(found.broken)
 
 
 def _source(file: str) -> Path | bytes:

@@ -43,6 +43,9 @@ SECTIONS: dict[str, dict[str, Verb]] = {
         "list": Verb("harnessctl.cli.entries:list_command", "List entries at the pin, or at a revision."),
         "show": Verb("harnessctl.cli.entries:show_command", "Print one entry."),
         "add": Verb("harnessctl.cli.entries:add_command", "Add or replace an entry from a file or stdin."),
+        "edit": Verb("harnessctl.cli.entries:edit_command", "Change an entry in your editor."),
+        "remove": Verb("harnessctl.cli.entries:remove_command", "Remove an entry; its history stays."),
+        "search": Verb("harnessctl.cli.entries:search_command", "Find entries by words."),
         "check": Verb("harnessctl.cli.check:command", "Validate: staged, a revision, a range or files."),
     },
     "Work and learn": {

@@ -65,7 +65,7 @@ class ScriptedClient:
         lines = "1 line" if count == 1 else f"{count} lines"
         return (
             f"{self._script.name} has no reply left for {request.consumer!r}: "
-            f"it holds {lines} with \"for\": \"{request.consumer}\", and answer {request.place + 1} was asked for"
+            f'it holds {lines} with "for": "{request.consumer}", and answer {request.place + 1} was asked for'
         )
 
     def _reply(self, line: ScriptedReply, request: ModelRequest, on_text: OnText | None) -> ModelReply:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import NotFoundError, RefusedError, UsageError
+from harnessctl.domain.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable import identity
-from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.content import Content, entry_digest
 from harnessctl.layers.l3_durable.lock import write_atomically
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
@@ -25,17 +25,42 @@ from harnessctl.layers.l3_durable.writer import Change
 
 @dataclass(frozen=True)
 class Addition:
-    """What a person adds: the entry and its new files, paths relative to ``.harness/``."""
+    """What a person adds: the entry and its new files, paths relative to ``.harness/``.
+
+    :ivar remove: the entry goes instead; ``files`` is empty.
+    :ivar seen: digest of the entry as the person saw it ("" for none); None: whatever is there is replaced.
+    """
 
     entry: EntryId
     files: tuple[EntryFile, ...]
     summary: str = ""
     why: str = ""
+    remove: bool = False
+    seen: str | None = None
+
+    @property
+    def verb(self) -> str:
+        """The verb that a person called."""
+        return "remove" if self.remove else "add" if self.seen is None else "edit"
 
 
 def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
-    """The edit that ``wanted`` is on top of ``before``; a lone ``SKILL.md`` leaves a skill's other files."""
+    """The edit that ``wanted`` is on top of ``before``; a lone ``SKILL.md`` leaves a skill's other files.
+
+    :raises ConflictError: ``conflict``: it is no longer what the person saw.
+    :raises NotFoundError: ``no_entry``: there is nothing to remove.
+    """
     now = before.entry(wanted.entry) if before else ()
+    if wanted.seen is not None and (entry_digest(now) or "") != wanted.seen:
+        raise ConflictError(
+            f"{wanted.entry} was changed by somebody else since it was opened",
+            id="conflict",
+            hint="nothing was overwritten; edit it again",
+        )
+    if wanted.remove:
+        if not now:
+            raise NotFoundError(f"there is no entry {wanted.entry}", id="no_entry", hint="harnessctl list")
+        return EntryEdit(wanted.entry, "delete", ())
     files = {f.path: f for f in wanted.files}
     if wanted.entry.kind is Kind.SKILL and set(files) == {wanted.entry.path}:
         files = {f.path: f for f in now} | files

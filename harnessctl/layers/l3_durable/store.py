@@ -258,7 +258,7 @@ class HarnessStore:
 
     def add(self, wanted: Addition) -> Landed:
         """Land a person's edit, or write it into the work tree in in-tree mode."""
-        self._person("add")
+        self._person(wanted.verb)
         self.check_identity()
         if self.mode is None:
             raise not_initialised()

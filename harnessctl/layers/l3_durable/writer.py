@@ -258,7 +258,7 @@ def refuse_occupied(place: Place) -> None:
 def _how_instead(place: Place) -> str:
     if place.mode is Mode.IN_TREE:
         return (
-            "land it there yourself: git merge refs/harness/proposals/ID for a proposal, git revert COMMIT to take "
-            "one back, or a pull request (harnessctl review pr ID)"
+            "land it there yourself: git merge refs/harness/proposals/ID for a proposal, git revert COMMIT "
+            "to take one back, or a pull request (harnessctl review pr ID)"
         )
     return "finish there or switch that work tree to another branch, then try again"

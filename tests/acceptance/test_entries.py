@@ -1,0 +1,115 @@
+"""A person's verbs on entries: add, edit, remove, search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Run
+from tests.conftest import Git
+
+TEXT = "---\n# a comment that stays\ndescription: 'how to build'\ntags: [make]\n---\nRun make.\n"
+
+
+@pytest.fixture
+def started(harnessctl: Run, repo: Git) -> Git:
+    harnessctl("init", "--unpinned", cwd=repo.root)
+    harnessctl("add", "memory/build", cwd=repo.root, input=TEXT)
+    return repo
+
+
+def editor(folder: Path, script: str) -> dict[str, str]:
+    """An editor that changes the file as the shell ``script`` says; the file is ``$1``."""
+    path = folder / "editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"EDITOR": str(path)}
+
+
+def landed(git: Git, path: str) -> str:
+    return git("show", f"refs/heads/harness:.harness/{path}")
+
+
+def test_edit_changes_no_other_byte(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    before = landed(started, "memory/build.md")
+    env = editor(tmp_path, "sed -i 's/Run make/Run make all/' \"$1\"")
+    harnessctl("edit", "memory/build", cwd=started.root, env=env)
+    assert landed(started, "memory/build.md") == before.replace("Run make", "Run make all")
+    assert "# a comment that stays" in before
+
+
+def test_edit_keeps_the_text_that_is_refused(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    env = editor(tmp_path, "printf -- '---\\ndescription: a: b\\n---\\nnew text\\n' > \"$1\"")
+    refused = harnessctl("edit", "memory/build", cwd=started.root, env=env, code=1)
+    assert "HRN" in refused.err
+    kept = Path(
+        next(word.rstrip(";") for word in refused.err.split() if word.startswith("/") and "drafts" in word)
+    )
+    assert "new text" in kept.read_text()
+    mend = editor(tmp_path, "sed -i 's/a: b/a b/' \"$1\"")
+    harnessctl("edit", "memory/build", cwd=started.root, env=mend)
+    assert "new text" in landed(started, "memory/build.md")
+    assert not kept.exists()
+
+
+def test_edit_does_not_overwrite_what_came_meanwhile(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    other = tmp_path / "other.md"
+    other.write_text(TEXT.replace("Run make.", "Somebody else's."))
+    from tests.acceptance.conftest import COMMAND
+
+    env = editor(tmp_path, f'{COMMAND} add memory/build {other} >/dev/null; echo mine >> "$1"')
+    refused = harnessctl("edit", "memory/build", cwd=started.root, env=env, code=1)
+    assert "changed by somebody else" in refused.err
+    assert "Somebody else's." in landed(started, "memory/build.md")
+
+
+def test_edit_begins_a_new_entry(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    env = editor(tmp_path, 'sed -i \'s/description: ""/description: new/\' "$1"')
+    harnessctl("edit", "skills/release", cwd=started.root, env=env)
+    assert "name: release" in landed(started, "skills/release/SKILL.md")
+
+
+def test_remove_keeps_history_and_what_others_need(harnessctl: Run, started: Git) -> None:
+    needs = "---\ndescription: after the build\ndepends_on: [memory/build]\n---\n"
+    harnessctl("add", "memory/ship", cwd=started.root, input=needs)
+    refused = harnessctl("remove", "memory/build", cwd=started.root, code=1)
+    assert "HRN121" in refused.err
+    harnessctl("remove", "memory/ship", cwd=started.root)
+    harnessctl("remove", "memory/build", "--why", "obsolete", cwd=started.root)
+    assert harnessctl("list", "--json", cwd=started.root).json() == []
+    assert "memory/build" in harnessctl("log", "memory/build", cwd=started.root).out
+    assert (
+        harnessctl("remove", "memory/build", "--json", cwd=started.root, code=1).json()["error"]["id"]
+        == "no_entry"
+    )
+
+
+def test_search_wants_every_word_and_puts_heads_first(harnessctl: Run, started: Git) -> None:
+    harnessctl(
+        "add", "memory/other", cwd=started.root, input="---\ndescription: else\n---\nHow to BUILD\nhere\n"
+    )
+    found = harnessctl("search", "how", "build", "--json", cwd=started.root).json()
+    assert [hit["id"] for hit in found] == ["memory/build", "memory/other"]
+    assert found[1]["line"] == "How to BUILD"
+    assert harnessctl("search", "build", "nowhere", "--json", cwd=started.root).json() == []
+
+
+def test_in_tree_they_write_files_to_commit(harnessctl: Run, repo: Git, tmp_path: Path) -> None:
+    harnessctl("init", "--in-tree", cwd=repo.root)
+    harnessctl("add", "memory/build", cwd=repo.root, input=TEXT)
+    repo.commit("harness")
+    env = editor(tmp_path, "sed -i 's/Run make/Run make all/' \"$1\"")
+    assert "commit them" in harnessctl("edit", "memory/build", cwd=repo.root, env=env).out
+    assert "make all" in (repo.root / ".harness/memory/build.md").read_text()
+    repo.commit("edited")
+    harnessctl("remove", "memory/build", cwd=repo.root)
+    assert not (repo.root / ".harness/memory/build.md").exists()
+
+
+@pytest.mark.parametrize("verb", ["edit", "remove"])
+def test_agents_do_neither(harnessctl: Run, started: Git, tmp_path: Path, verb: str) -> None:
+    env = editor(tmp_path, 'echo more >> "$1"') | {"HARNESSCTL_ACTOR": "agent"}
+    before = started("rev-parse", "refs/heads/harness")
+    harnessctl(verb, "memory/build", cwd=started.root, env=env, code=6)
+    assert started("rev-parse", "refs/heads/harness") == before
