@@ -336,3 +336,15 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
 
 #: Keys of git configuration that set something, ``harness.*``.
 GIT_KEYS = tuple(key.git for key in _KEYS if key.git)
+
+
+def describe_keys() -> tuple[str, ...]:
+    """One row of a Markdown table for each setting: name, variable, git key, whether a repository may set it."""
+    return tuple(
+        f"| `{key.name}` | {_code(key.env)} | {_code(key.git)} | {'yes' if key.repository else 'no'} |"
+        for key in _KEYS
+    )
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "–"

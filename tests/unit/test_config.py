@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,13 @@ def test_relative_xdg_paths_are_ignored() -> None:
     env = read_environment({"HOME": "/h", "XDG_STATE_HOME": "rel", "XDG_CACHE_HOME": "/c"})
     assert env.state_home == Path("/h/.local/state/harnessctl")
     assert env.cache_home == Path("/c/harnessctl")
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    made = subprocess.run(
+        [sys.executable, docs / "configuration.py"], capture_output=True, text=True, check=True
+    )
+    assert made.stdout == (docs / "configuration.md").read_text(), (
+        "python docs/configuration.py > docs/configuration.md"
+    )

@@ -1,0 +1,42 @@
+"""Prints docs/configuration.md from the table of settings: ``python docs/configuration.py > docs/configuration.md``."""
+
+from __future__ import annotations
+
+from harnessctl.config import describe_keys
+
+HEAD = """\
+# Configuration
+
+Made by `python docs/configuration.py`; do not edit. Highest first: flags, environment, your own
+`$XDG_CONFIG_HOME/harnessctl/config.toml` (by default `~/.config/harnessctl/config.toml`), git configuration
+`harness.*`, the pin's `.harness/harness.toml`. In both files a dotted name is a key in a table: `run.model`
+is `model` under `[run]`.
+
+A repository never sets endpoints or the names of keys, and a Python inside the clone only when you trust
+it (`run --trust`). Keys themselves are read from your environment by the provider's usual name
+(`OPENAI_API_KEY`, …); a `.env` file is never read.
+
+| setting | environment | git | `harness.toml` |
+|---|---|---|---|
+"""
+
+TAIL = """
+## Gates
+```toml
+[[gates]]
+name = "tests"
+command = "pytest -q"
+inputs = ["tests/**"]   # changed by the run: the gate proves nothing, and the run ends with exit 4
+timeout_s = 600
+attempts = 1            # how often a failure goes back to the model
+```
+Gates and budgets are the pin's, so an agent that edits `harness.toml` changes nothing in its own run.
+
+## In the repository's own git configuration
+`init` writes `harness.mode`, `harness.branch` and `harness.repositoryId`. Sessions, locks and caches lie below
+`$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below
+`$XDG_CACHE_HOME/harnessctl/`.
+"""
+
+if __name__ == "__main__":
+    print(HEAD + "\n".join(describe_keys()) + "\n" + TAIL, end="")
