@@ -1,4 +1,4 @@
-"""Prints docs/configuration.md from the table of settings: ``python docs/configuration.py > docs/configuration.md``."""
+"""Prints docs/configuration.md from the table of settings."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TAIL = """
 [[gates]]
 name = "tests"
 command = "pytest -q"
-inputs = ["tests/**"]   # changed by the run: the gate proves nothing, and the run ends with exit 4
+inputs = ["tests/**"]   # changed by the run, the gate proves nothing: exit 4
 timeout_s = 600
 attempts = 1            # how often a failure goes back to the model
 ```
 Gates and budgets are the pin's, so an agent that edits `harness.toml` changes nothing in its own run.
 
 ## In the repository's own git configuration
-`init` writes `harness.mode`, `harness.branch` and `harness.repositoryId`. Sessions, locks and caches lie below
-`$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below
+`init` writes `harness.mode`, `harness.branch` and `harness.repositoryId`. Sessions, locks and caches lie
+below `$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below
 `$XDG_CACHE_HOME/harnessctl/`.
 """
 

@@ -339,7 +339,7 @@ GIT_KEYS = tuple(key.git for key in _KEYS if key.git)
 
 
 def describe_keys() -> tuple[str, ...]:
-    """One row of a Markdown table for each setting: name, variable, git key, whether a repository may set it."""
+    """A row of a Markdown table for each setting: name, variable, git key, and whether a repository may."""
     return tuple(
         f"| `{key.name}` | {_code(key.env)} | {_code(key.git)} | {'yes' if key.repository else 'no'} |"
         for key in _KEYS
