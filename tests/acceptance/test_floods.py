@@ -22,7 +22,7 @@ MOST_MB = 300
 CELLS = (
     "!yes | head -c 1000000000",
     "print('x' * 100_000_000)",
-    "import sys\nfor i in range(10_000):\n    sys.stdout.write(f'\\r{i:5d} of 10000')\n    sys.stdout.flush()",
+    "import sys\nfor i in range(10_000):\n    sys.stdout.write(f'\\r{i:5d} of all')\n    sys.stdout.flush()",
     "import os\nos.write(1, bytes(range(256)) * 40)\n!head -c 20000 /dev/urandom",
     "print('lone \\ud800 surrogate', chr(0xdc80)); '\\ud800'",
     "print('still here', 6 * 7)",
@@ -68,8 +68,8 @@ def test_the_run_goes_on_and_the_host_stays_small(repo: Git, logs: Logs) -> None
     assert [r["status"] for r in results] == ["ok"] * len(CELLS)
     texts = [r["text"] for r in results]
     assert max(map(len, texts)) < 20_000
-    assert "9999 of 10000" in texts[2]
-    assert "5000 of 10000" not in texts[2]
+    assert "9999 of all" in texts[2]
+    assert "5000 of all" not in texts[2]
     assert "\\ud800" in texts[4]
     assert "still here 42" in texts[5]
     outputs = [e["data"] for e in logs.newest() if e["type"] == "output"]
