@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l2_execution.python import PythonChoice
     from harnessctl.layers.l3_durable.store import HarnessStore
-    from harnessctl.layers.l3_durable.trust import Trust
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
     from harnessctl.rlm.ports import Watcher
@@ -118,11 +117,14 @@ def _model(
     environment: Environment, chosen: Settings, name: str | None, on_progress: OnProgress | None
 ) -> ModelSource:
     """The model called ``name``, by default the configured one; nothing heavy is loaded yet."""
+    from harnessctl.commands.safety import key_values
     from harnessctl.models import catalogue
+    from harnessctl.models.discreet import DiscreetClient
 
-    if on_progress is None:
-        return catalogue.resolve(name, chosen, environment)
-    return catalogue.resolve(name, chosen, environment, on_progress=on_progress)
+    more = {} if on_progress is None else {"on_progress": on_progress}
+    found = catalogue.resolve(name, chosen, environment, **more)
+    keys = key_values(environment.variables, chosen.api_key_env)
+    return replace(found, build=lambda: DiscreetClient(found.build(), keys))
 
 
 def run_session(
@@ -149,7 +151,13 @@ def run_session(
     """
     from harnessctl.commands import run as use_case
     from harnessctl.commands.linked import own_work_tree
-    from harnessctl.commands.safety import SafetyOptions, gate_specs, settle_trust
+    from harnessctl.commands.safety import (
+        SafetyOptions,
+        brought_python,
+        gate_specs,
+        say_exposure,
+        settle_trust,
+    )
     from harnessctl.domain.ids import new_ulid
     from harnessctl.layers.l2_execution.protection import close_memory
 
@@ -162,7 +170,7 @@ def run_session(
     chosen = settings(environment, harness, snapshot, flags)
     source = _model(environment, chosen, model, on_progress)
     pinned = () if options.no_gates else chosen.gates
-    settle_trust(pinned, None if python else _python_of_repository(chosen), _trust(harness), options)
+    settle_trust(pinned, None if python else brought_python(chosen), harness.state_dir, options)
     kernel_python = _python(harness, chosen, python, trust=True)
     kept = _safety(
         environment,
@@ -173,7 +181,7 @@ def run_session(
         allowed=options.allow_gate_inputs,
         extra=options.gate_inputs,
     )
-    _say_exposure(chosen, kept, watcher)
+    say_exposure(kept, chosen.api_key_env, watcher.note)
     # The model's library takes seconds to load: it begins while the kernel starts.
     source.warm()
     session = new_ulid()
@@ -221,6 +229,7 @@ def resume_session(
     from contextlib import closing
 
     from harnessctl.commands import resume as use_case
+    from harnessctl.commands.safety import say_exposure
     from harnessctl.commands.sessions import find_session
     from harnessctl.layers.l2_execution.protection import close_memory
     from harnessctl.layers.l3_durable.pinning import refuse_absent, refuse_revoked
@@ -245,7 +254,7 @@ def resume_session(
         kernel_python = kernel_python or _python(harness, chosen, python, trust=trust)
         box = stopped.header.get("sandbox")
         kept = _safety(environment, harness, kernel_python, (), sandbox=box).at(stopped.root)
-        _say_exposure(chosen, kept, watcher)
+        say_exposure(kept, chosen.api_key_env, watcher.note)
         source.warm()
         spec = replace(
             _spec(environment, harness, chosen, kernel_python),
@@ -308,13 +317,12 @@ def _in_loop(
     from harnessctl.layers.l2_execution.environment import without_keys
     from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
     from harnessctl.layers.l3_durable.live import LivePin
-    from harnessctl.models.discreet import DiscreetClient
     from harnessctl.rlm.clock import SystemClock
     from harnessctl.rlm.inbox import Inbox
     from harnessctl.rlm.interrupts import Interrupts
 
     async def in_loop() -> RunOutcome:
-        client = DiscreetClient(source.build(), _key_values(environment))
+        client = source.build()
         inbox = Inbox()
         ports = RunPorts(
             model=client,
@@ -337,24 +345,6 @@ def _in_loop(
     return asyncio.run(in_loop())
 
 
-def _trust(harness: HarnessStore) -> Trust:
-    from harnessctl.layers.l3_durable.trust import Trust
-
-    return Trust(harness.state_dir)
-
-
-def _python_of_repository(chosen: Settings) -> str | None:
-    """The Python that ``harness.toml`` names by a path: a program that a clone may bring."""
-    named = chosen.python if chosen.sources.get("run.python") == "harness.toml" else None
-    return named if named and "/" in named else None
-
-
-def _looks_secret(value: str) -> bool:
-    from harnessctl.layers.l3_durable import secrets
-
-    return bool(secrets.scan(value))
-
-
 def _safety(
     environment: Environment,
     harness: HarnessStore,
@@ -370,7 +360,7 @@ def _safety(
     :param sandbox: {"network": whether it has one}; None for none.
     :raises UsageError: ``no_sandbox``: none can be made here.
     """
-    from harnessctl.commands.safety import Safety, sandbox_of
+    from harnessctl.commands.safety import Safety, looks_secret, sandbox_of
 
     box = None
     if sandbox is not None:
@@ -383,28 +373,7 @@ def _safety(
             network=sandbox["network"],
         )
         box.check()
-    return Safety(gates, allowed, extra, box, _looks_secret)
-
-
-def _say_exposure(chosen: Settings, safety: Safety, watcher: Watcher) -> None:
-    """Say which keys code in the kernel could still reach; a sandbox leaves none."""
-    from harnessctl.layers.l2_execution.environment import holds_secret
-    from harnessctl.layers.l2_execution.protection import exposure, readable_ancestors
-
-    def secret(name: str, value: str) -> bool:
-        return holds_secret(name, value) or name == chosen.api_key_env or _looks_secret(value)
-
-    said = "" if safety.sandbox else exposure(readable_ancestors, secret)
-    if said:
-        watcher.note(said)
-
-
-def _key_values(environment: Environment) -> tuple[str, ...]:
-    """Values of the environment that no error text may repeat."""
-    from harnessctl.layers.l2_execution.environment import holds_secret
-
-    found = environment.variables.items()
-    return tuple(value for name, value in found if holds_secret(name, value) or _looks_secret(value))
+    return Safety(gates, allowed, extra, box, looks_secret)
 
 
 def _store_at(root: Path, environment: Environment) -> HarnessStore:

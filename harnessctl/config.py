@@ -18,6 +18,10 @@ from typing import Any
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.limits import Limits
 
+#: Bytes of a settings file, and dots in one key: tomllib takes time that grows with the square of both.
+MAX_TOML = 256 * 1024
+MAX_DOTS = 64
+
 #: Set in a kernel's environment: the id of the session whose kernel it is (CONTRACT 6).
 KERNEL_MARK = "HARNESSCTL_KERNEL"
 
@@ -123,7 +127,14 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
     :raises UsageError: not UTF-8 or not TOML.
     """
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        if len(data) > MAX_TOML or any(
+            line.partition("=")[0].count(".") > MAX_DOTS for line in text.splitlines()
+        ):
+            raise UsageError(f"{name} is too large or nests too deep", id="bad_config", hint="mend the file")
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise UsageError(f"{name} nests too deep", id="bad_config", hint="mend the file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(
             f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file"

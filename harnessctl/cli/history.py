@@ -133,7 +133,8 @@ def _tell(update: Update) -> None:
     record = update.record
     state = update.state.value if update.state else "unrecorded"
     say(f"{update.commit.id[:12]} {state:<10} {update.id or ''}".rstrip())
-    say(f"    {record.summary if record else update.commit.subject}")
+    # One line each: text of a record must not look like lines of ours.
+    say(f"    {' '.join((record.summary if record else update.commit.subject).split())}")
     if update.entries:
         say("    " + ", ".join(update.entries))
     for evidence in record.evidence if record else ():

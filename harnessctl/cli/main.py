@@ -7,6 +7,7 @@ report file ready to be pasted into an issue.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -147,6 +148,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run the command line on ``argv`` (without the program's name); the exit code."""
+    _open_missing_streams()
     as_json = any(word in ("--json", "--json-events") for word in argv[: _end_of_options(argv)])
     try:
         if sys.platform == "win32":
@@ -166,11 +168,24 @@ def run(argv: list[str]) -> int:
         # interpreter's own flush at exit stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.FAILED)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return report_internal(error, argv, as_json=as_json)
+        where = f" ({error.filename})" if error.filename else ""
+        full = HarnessError(f"no space left{where}", id="storage", hint="free some space, then try again")
+        return report_error(full, as_json=as_json)
     except Exception as error:
         if hasattr(error, "format_message") and hasattr(error, "show"):
             return _usage(error, as_json=as_json)
         return report_internal(error, argv, as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _open_missing_streams() -> None:
+    """Python has None where a caller closed a standard stream; read nothing there, write nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - lives as long as the process
 
 
 def _end_of_options(argv: list[str]) -> int:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import harnessctl
-from harnessctl.config import GateSpec
+from harnessctl.config import GateSpec, Settings
 from harnessctl.domain.errors import RefusedError
-from harnessctl.layers.l2_execution.environment import kernel_environment
+from harnessctl.layers.l2_execution.environment import holds_secret, kernel_environment
+from harnessctl.layers.l2_execution.protection import exposure, readable_ancestors
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.layers.l2_execution.sandbox import Sandbox
+from harnessctl.layers.l3_durable import secrets
 from harnessctl.layers.l3_durable.trust import Trust, programs_digest
 from harnessctl.rlm.gates import GatePlan, Gates
 from harnessctl.rlm.ports import WorkTree
@@ -144,18 +146,21 @@ class SafetyOptions:
     ask: Callable[[str], bool] | None = None
 
 
-def settle_trust(gates: Sequence[GateSpec], python: str | None, trust: Trust, options: SafetyOptions) -> None:
+def settle_trust(
+    gates: Sequence[GateSpec], python: str | None, state_dir: Path, options: SafetyOptions
+) -> None:
     """Make sure that the user lets the programs run which the repository brings.
 
     Trusted is exactly this set of gates and Python; any change asks again.
 
     :param gates: of ``harness.toml`` at the pin.
     :param python: the interpreter that ``harness.toml`` names, None when it names none.
+    :param state_dir: of the repository, where it is remembered.
     :raises RefusedError: ``untrusted_gates`` or ``untrusted_python``: the user does not, or cannot be asked.
     """
     if not gates and python is None:
         return
-    digest = programs_digest([asdict(spec) for spec in gates], python)
+    trust, digest = Trust(state_dir), programs_digest([asdict(spec) for spec in gates], python)
     if trust.holds(digest):
         return
     lines = [f"gate {spec.name}: {spec.command}" for spec in gates]
@@ -171,3 +176,33 @@ def settle_trust(gates: Sequence[GateSpec], python: str | None, trust: Trust, op
             hint=f"look at them, then run once with --trust{skip}",
         )
     trust.remember(digest)
+
+
+def brought_python(chosen: Settings) -> str | None:
+    """The Python that ``harness.toml`` names by a path: a program that a clone may bring."""
+    named = chosen.python if chosen.sources.get("run.python") == "harness.toml" else None
+    return named if named and "/" in named else None
+
+
+def looks_secret(value: str) -> bool:
+    """Whether a text holds something that looks like a credential."""
+    return bool(secrets.scan(value))
+
+
+def key_values(variables: Mapping[str, str], named: str | None) -> tuple[str, ...]:
+    """Values of the environment that no error text may repeat.
+
+    :param named: the variable that the user says holds the model's key.
+    """
+    return tuple(value for name, value in variables.items() if _is_key(name, value, named))
+
+
+def say_exposure(safety: Safety, named: str | None, say: Callable[[str], None]) -> None:
+    """Say which keys code in the kernel could still reach; in a sandbox it reaches none."""
+    said = "" if safety.sandbox else exposure(readable_ancestors, lambda n, v: _is_key(n, v, named))
+    if said:
+        say(said)
+
+
+def _is_key(name: str, value: str, named: str | None) -> bool:
+    return name == named or holds_secret(name, value) or looks_secret(value)

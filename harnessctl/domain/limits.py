@@ -28,7 +28,6 @@ class Limits:
     children: int | None = 16
     cell_s: float = 600.0
 
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Limits:
         """Limits as a session's header states them; unknown keys of later versions are left out."""

@@ -212,7 +212,7 @@ class Record:
             ),
             origin=Origin(data.get("origin", "human")),
             risk=Risk(data["risk"]["level"], tuple(data["risk"]["reasons"])) if "risk" in data else Risk(),
-            takes_back=tuple(data.get("takes_back", ())),
+            takes_back=tuple(str(update) for update in data.get("takes_back", ())),
             of=data.get("of"),
             verdict=Verdict(data["verdict"]) if data.get("verdict") else None,
         )

@@ -110,6 +110,7 @@ class Recorder:
 
         :raises StorageError: it did not reach the file whole; the log is as it was before.
         """
+        self._refuse_strangers()
         event = Event.make(
             n=len(self.events),
             t=self._clock.utc(),
@@ -171,6 +172,14 @@ class Recorder:
         except OSError as error:
             path.unlink(missing_ok=True)
             raise StorageError(path, error.strerror or str(error)) from error
+
+    def _refuse_strangers(self) -> None:
+        """A cell has the user's rights, and this file is the user's: what it did to it is no evidence."""
+        found = os.fstat(self._fd)
+        if found.st_size != self._size or found.st_nlink == 0:
+            raise StorageError(
+                self.folder / LOG_NAME, "something else changed or removed it during the session"
+            )
 
     def _write(self, line: bytes) -> None:
         path = self.folder / LOG_NAME

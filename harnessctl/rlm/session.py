@@ -42,7 +42,7 @@ class SessionEnd:
     @property
     def verified(self) -> bool:
         """Every gate passed on the files as they are now, and harness state did not move."""
-        return bool(self.ending.gated_tree) and not self.moved
+        return self.ending.status is RunStatus.SUCCESS and bool(self.ending.gated_tree) and not self.moved
 
 
 async def run_session(

@@ -135,6 +135,8 @@ def read_files(entry: EntryId, source: Path) -> tuple[EntryFile, ...]:
         if entry.kind is not Kind.SKILL:
             raise UsageError(f"{source} is a folder, and {entry} is one file", id="bad_source")
         return tuple(_read_folder(entry, source))
+    if source.exists() and not source.is_file():
+        raise UsageError(f"{source} is no file", id="bad_source", hint="- reads standard input")
     try:
         return (EntryFile(entry.path, FILE, source.read_bytes()),)
     except OSError as error:
@@ -149,6 +151,8 @@ def _read_folder(entry: EntryId, source: Path) -> Sequence[EntryFile]:
             path = Path(folder) / name
             if path.is_symlink():
                 raise UsageError(f"{path} is a symbolic link; a skill holds plain files", id="bad_source")
+            if not path.is_file():
+                raise UsageError(f"{path} is no plain file", id="bad_source")
             mode = EXECUTABLE if os.access(path, os.X_OK) else FILE
             found.append(EntryFile(f"{top}/{path.relative_to(source).as_posix()}", mode, path.read_bytes()))
     return found

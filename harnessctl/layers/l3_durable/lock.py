@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from harnessctl.domain.pin import Lock
 from harnessctl.domain.snapshot import SCHEMA_VERSION
 
 LOCK_NAME = "harness.lock"
+#: Bytes; a lock has about 400, one with the markers of a merge three times that.
+MAX_LOCK = 16 * 1024
 
 _MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
 _COMMIT = re.compile(r'^commit = "([0-9a-f]{40})"$', re.MULTILINE)
@@ -67,7 +70,7 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
     :param tolerant: None for an unreadable one too; for finding the mode, not for pinning.
     """
     try:
-        return parse_lock(path.read_bytes())
+        return parse_lock(_read(path))
     except FileNotFoundError:
         return None
     except HarnessError:
@@ -76,6 +79,19 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
         raise
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", id="bad_lock") from error
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes; a pipe is not waited for, and no more is read than a lock can have."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UsageError(f"{path} is no file", id="bad_lock", hint="remove it; harnessctl pin writes one")
+        data = file.read(MAX_LOCK + 1)
+    if len(data) > MAX_LOCK:
+        raise UsageError(
+            f"{path} is too large for a lock", id="bad_lock", hint="harnessctl pin REV writes it anew"
+        )
+    return data
 
 
 def write_lock(path: Path, lock: Lock) -> None:

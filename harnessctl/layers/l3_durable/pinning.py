@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError
 from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
@@ -61,7 +61,12 @@ def from_lock(place: Place, lock: Lock) -> Pin:
     """The landed commit that a lock means: itself, else one with its tree, else one with its entries."""
     tips = place.landed_tips()
     if reaches(place.repository, tips, lock.commit):
-        return _pin(place, PinSource.LOCK, lock.commit)
+        pin = _pin(place, PinSource.LOCK, lock.commit)
+        if pin.tree == lock.tree and pin.entries == lock.entries:
+            return pin
+        return replace(
+            pin, note=f"{LOCK_NAME} contradicts itself; its commit counts (harnessctl pin mends it)"
+        )
     same_entries = None
     for commit in walk(place.repository, tips):
         if commit.tree == lock.tree:

@@ -22,7 +22,7 @@ def read_record(data: bytes) -> Record:
     """
     try:
         return Record.from_json(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise HarnessError(f"a record cannot be read: {error}", id="bad_record") from error
 
 

@@ -168,6 +168,7 @@ class Checks:
         """:raises RefusedError: ``secret_found``: names the place and the kind, never the value."""
         for path, file in edits.items():
             if file is not None:
+                self._refuse(path.encode("utf-8", "replace"), "the name of a file")
                 self._refuse(file.data, f"{HARNESS_DIR}/{path}")
         self._refuse(message.encode("utf-8", "replace"), "the commit message")
 

@@ -47,7 +47,7 @@ def _form(place: Place, commit: str, update: str) -> Iterator[str]:
         return
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield "record: not JSON"
         return
     for problem in validate("record", value):

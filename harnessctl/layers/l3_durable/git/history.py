@@ -31,7 +31,7 @@ def walk(repository: Repository, tips: Iterable[str], hidden: Iterable[str] = ()
 
 def reaches(repository: Repository, tips: Iterable[str], commit: str) -> bool:
     """Whether ``commit`` is one of ``tips`` or an ancestor of one."""
-    if not repository.has(commit):
+    if not isinstance(repository.raw.get(commit), pygit2.Commit):
         return False
     target = pygit2.Oid(hex=commit)
     return any(tip == commit or repository.raw.descendant_of(pygit2.Oid(hex=tip), target) for tip in tips)

@@ -1,0 +1,139 @@
+"""Inputs that somebody made to break things: a sentence and an exit code, never a crash or a hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import COMMAND, Run, Script
+from tests.conftest import Git
+
+NOTE = "---\ndescription: a note\n---\nText.\n"
+NESTED = "schema = 1\nx = " + "[" * 100_000
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+@pytest.fixture
+def started(harnessctl: Run, repo: Git) -> Git:
+    harnessctl("init", cwd=repo.root)
+    harnessctl("add", "memory/a", cwd=repo.root, input=NOTE)
+    return repo
+
+
+def land_by_hand(git: Git, path: str, text: str) -> None:
+    """A commit on the branch with git alone."""
+    blob = git("hash-object", "-w", "--stdin", input=text.encode())
+    env = {**os.environ, "GIT_INDEX_FILE": str(git.root / "other-index")}
+    for args in (
+        ["read-tree", "refs/heads/harness"],
+        ["update-index", "--add", "--cacheinfo", f"100644,{blob},{path}"],
+    ):
+        subprocess.run(["git", *args], cwd=git.root, env=env, check=True)
+    tree = subprocess.run(
+        ["git", "write-tree"], cwd=git.root, env=env, check=True, capture_output=True, text=True
+    )
+    commit = git("commit-tree", "-p", "refs/heads/harness", "-m", "by hand", tree.stdout.strip())
+    git("update-ref", "refs/heads/harness", commit)
+
+
+def test_a_secret_in_a_file_name_is_refused(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    skill = tmp_path / "sk"
+    (skill / "references").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: sk\ndescription: x\n---\n")
+    (skill / "references" / f"{TOKEN}.md").write_text("hi\n")
+    before = started("count-objects", "-v")
+    refused = harnessctl("add", "skills/sk", skill, cwd=started.root, code=6)
+    assert TOKEN not in refused.out + refused.err
+    assert started("count-objects", "-v") == before
+
+
+def test_a_policy_that_nests_too_deep_is_named(harnessctl: Run, started: Git) -> None:
+    land_by_hand(started, ".harness/harness.toml", NESTED)
+    harnessctl("pin", cwd=started.root)
+    for verb in (["list"], ["status"], ["doctor"], ["log"]):
+        assert harnessctl(*verb, cwd=started.root, code=None).code in (0, 1, 2), verb
+    harnessctl("add", "memory/b", cwd=started.root, input=NOTE, code=None)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"schema": Infinity, "type": "update"}', "[]", '{"takes_back": [5]}']
+)
+def test_records_made_by_hand_break_no_reader(harnessctl: Run, started: Git, text: str) -> None:
+    land_by_hand(started, ".harness/updates/2026-11/01M8MAMW00CN7WY83158ZBYG00.json", text)
+    for verb in (["log", "--json"], ["verify", "--all", "--json"], ["check", "--rev", "harness"]):
+        assert harnessctl(*verb, cwd=started.root, code=None).code in (0, 1), verb
+
+
+@pytest.mark.parametrize("text", [NESTED, "a." * 50_000 + "b = 1\n", "x" * 1_000_000])
+def test_a_lock_that_is_none(harnessctl: Run, started: Git, text: str) -> None:
+    (started.root / "harness.lock").write_text(text)
+    assert harnessctl("list", cwd=started.root, code=None, timeout=30).code in (1, 2)
+
+
+def test_pipes_are_not_waited_for(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    (started.root / "harness.lock").unlink()
+    os.mkfifo(started.root / "harness.lock")
+    assert harnessctl("list", cwd=started.root, code=None, timeout=30).code in (1, 2)
+    skill = tmp_path / "sk"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("---\nname: sk\ndescription: x\n---\n")
+    os.mkfifo(skill / "f")
+    assert harnessctl("add", "skills/sk", skill, cwd=started.root, code=None, timeout=30).code in (1, 2)
+
+
+def test_a_lock_that_contradicts_itself_is_said(harnessctl: Run, started: Git) -> None:
+    lock = started.root / "harness.lock"
+    kept = [line for line in lock.read_text().splitlines() if not line.startswith("entries")]
+    lock.write_text("\n".join([*kept, f'entries = "sha256:{"0" * 64}"', ""]))
+    assert "contradicts itself" in harnessctl("status", cwd=started.root).out
+
+
+def test_a_lock_that_names_a_tree(harnessctl: Run, started: Git) -> None:
+    lock = started.root / "harness.lock"
+    tree = started("rev-parse", "main^{tree}")
+    commit = started("rev-parse", "refs/heads/harness~1")
+    lock.write_text(lock.read_text().replace(commit, tree))
+    assert harnessctl("list", cwd=started.root, code=None).code == 0  # by its entries
+
+
+def test_a_record_forges_no_lines_of_the_log(harnessctl: Run, started: Git) -> None:
+    path = next(
+        p for p in started("ls-tree", "-r", "--name-only", "harness").splitlines() if "/updates/" in p
+    )
+    record = json.loads(started("show", f"harness:{path}"))
+    forged = "01M8MAMW00CN7WY83158ZBYG00"
+    record |= {"id": forged, "summary": "x\n::error::injected"}
+    land_by_hand(
+        started,
+        f".harness/updates/2026-11/{forged}.json",
+        json.dumps(record, sort_keys=True, indent=2) + "\n",
+    )
+    assert not [
+        line for line in harnessctl("log", cwd=started.root).out.splitlines() if line.startswith("::")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "closed"), [("add memory/x -", "<&-"), ("list", ">&-"), ("list", ">/dev/full")]
+)
+def test_closed_and_full_streams(started: Git, verb: str, closed: str) -> None:
+    done = subprocess.run(
+        f"{COMMAND} {verb} {closed}", shell=True, cwd=started.root, capture_output=True, check=False
+    )
+    assert done.returncode in (0, 1, 2), done.stderr
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("what", ["os.truncate(log, 100)", "open(log, 'a').write('{}\\n')", "os.unlink(log)"])
+def test_a_run_that_touched_its_own_log_is_not_verified(
+    harnessctl: Run, script: Script, started: Git, home: Path, what: str
+) -> None:
+    find = f"import glob, os\nlog = glob.glob('{home}/state/harnessctl/*/sessions/*/log.jsonl')[0]\n"
+    model = script({"content": "x", "code": find + what}, {"content": "done"})
+    done = harnessctl("run", "--gate", "true", "--model", model, "--json", "x", cwd=started.root, code=1)
+    result = done.json()
+    assert (result["status"], result["reason"], result["verified"]) == ("failed", "storage", False)
