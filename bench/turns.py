@@ -83,6 +83,17 @@ def server(*, final: bool = False) -> Iterator[tuple[str, Callable[[], float]]]:
         process.wait()
 
 
+def now() -> tuple[float, float]:
+    """Wall clock and CPU time of this process, seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+def since(began: tuple[float, float]) -> tuple[float, float]:
+    """What passed of both."""
+    wall, cpu = now()
+    return wall - began[0], cpu - began[1]
+
+
 class QuickKernel:
     """Answers at once: what is left of a turn is the host's."""
 
@@ -104,14 +115,13 @@ class Twice:
     def __init__(self, client: LitellmClient, base: str) -> None:
         self.client, self.base = client, base
         self.identity = client.identity
-        self.took: list[float] = []
-        self.direct: list[float] = []
+        self.direct: list[tuple[float, float]] = []
 
     async def complete(self, request: ModelRequest, **more: Any) -> ModelReply:
         reply = await self.client.complete(request, **more)
-        began = time.perf_counter()
+        began = now()
         await self.straight(request)
-        self.direct.append(time.perf_counter() - began)
+        self.direct.append(since(began))
         return reply
 
     async def straight(self, request: ModelRequest) -> None:
@@ -160,17 +170,19 @@ async def turns(count: int, folder: Path) -> None:
         )
         parts.journal.record(EventType.HEADER, {"harness_state": {}})
         parts.journal.record(EventType.TASK, {"text": "do it"})
-        whole: list[float] = []
+        whole: list[tuple[float, float]] = []
         for turn in range(1, count + 1):
-            began = time.perf_counter()
+            began = now()
             await run_turn(parts, turn)
-            whole.append(time.perf_counter() - began)
+            whole.append(since(began))
         await model.aclose()
         recorder.close()
-    added = [(t - 2 * d) * 1000 for t, d in zip(whole, model.direct, strict=True)]
     for name, part in (("turns 5-55", slice(5, 55)), (f"last 50 of {count}", slice(-50, None))):
-        direct = statistics.median(model.direct[part]) * 1000
-        print(f"{name}: direct call {direct:.1f} ms, the host adds {statistics.median(added[part]):.1f} ms")
+        pairs = list(zip(whole[part], model.direct[part], strict=True))
+        for which, what in enumerate(("wall", "CPU")):
+            direct = statistics.median(d[which] for _, d in pairs) * 1000
+            added = statistics.median(t[which] - 2 * d[which] for t, d in pairs) * 1000
+            print(f"{name}, {what}: direct call {direct:.1f} ms, the host adds {added:.1f} ms")
 
 
 async def cells(folder: Path, rounds: int = 300) -> None:

@@ -175,7 +175,10 @@ class Recorder:
 
     def _refuse_strangers(self) -> None:
         """A cell has the user's rights, and this file is the user's: what it did to it is no evidence."""
-        found = os.fstat(self._fd)
+        try:
+            found = os.fstat(self._fd)
+        except OSError as error:
+            raise StorageError(self.folder / LOG_NAME, error.strerror or str(error)) from error
         if found.st_size != self._size or found.st_nlink == 0:
             raise StorageError(
                 self.folder / LOG_NAME, "something else changed or removed it during the session"

@@ -33,6 +33,8 @@ CUT_REPLY = (
 INTERRUPTED_REPLY = (
     "[The user interrupted your reply; nothing of it was kept. Go on with the task unless told otherwise.]"
 )
+#: Said after a task to a model without tool calls: without it, small ones answer from imagination.
+FENCE_FIRST = "Look first: reply with one ```python block."
 #: Said after a cell's result to a model without tool calls. Small ones go on for ever, or give up at an
 #: error, unless they are told what comes next.
 FENCE_NEXT = (
@@ -66,7 +68,7 @@ class View:
         match event.type:
             case EventType.TASK:
                 self._close_calls()
-                self._note(str(data["text"]))
+                self._note(f"{data['text']}\n\n{FENCE_FIRST}" if self._fenced else str(data["text"]))
             case EventType.REQUEST:
                 self._close_calls()
                 self._unchanged = len(self.messages)

@@ -197,6 +197,9 @@ def test_without_counting_the_bytes_a_short_write_ruins_the_log(folder: Path) ->
         def _write(self, line: bytes) -> None:
             os.write(self._fd, line)
 
+        def _refuse_strangers(self) -> None:
+            """It would see the short file."""
+
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     recorder = Trusting.create(folder, SystemClock())

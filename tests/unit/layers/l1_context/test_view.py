@@ -16,6 +16,7 @@ from harnessctl.domain.event import Event
 from harnessctl.layers.l1_context.view import (
     CUT_REPLY,
     EMPTY_REPLY,
+    FENCE_FIRST,
     FENCE_MEND,
     FENCE_NEXT,
     INTERRUPTED_REPLY,
@@ -74,6 +75,7 @@ def test_with_fences_results_come_from_the_user() -> None:
     )
     assert [m["role"] for m in got] == ["system", "user", "assistant", "user"]
     assert all("tool_calls" not in m for m in got)
+    assert got[1]["content"].endswith(f"\n\n{FENCE_FIRST}")
     assert got[3]["content"] == f"[cell 1: ok]\n\n{FENCE_NEXT}"
 
 
