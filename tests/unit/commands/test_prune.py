@@ -1,0 +1,99 @@
+"""Which sessions go, which stay and why, and that nothing goes unasked."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harnessctl.commands.prune import Pruned, prune, seconds_in
+from harnessctl.domain.errors import UsageError
+from harnessctl.domain.event import EventType
+from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.recorder import Recorder
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Four sessions, the first the oldest, last written 4, 3, 2 and 1 days ago."""
+    for age, name in zip((4, 3, 2, 1), "ABCD", strict=True):
+        recorder = Recorder.create(tmp_path / "sessions" / name, SystemClock())
+        recorder.append(EventType.HEADER, {"session": name})
+        recorder.close()
+        then = time.time() - age * DAY - 60
+        os.utime(tmp_path / "sessions" / name / "log.jsonl", (then, then))
+    return tmp_path
+
+
+def names(state: Path) -> str:
+    return "".join(sorted(p.name for p in (state / "sessions").iterdir()))
+
+
+def ask(state: Path, **more: object) -> Pruned:
+    options: dict[str, object] = {"older_than_s": None, "keep": None, "cited": {}, "remove": True}
+    return prune(state, forget=lambda _: None, **{**options, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"older_than_s": 3 * DAY}, "CD"),
+        ({"keep": 1}, "D"),
+        ({"keep": 0}, ""),
+        ({"keep": 9}, "ABCD"),
+        ({"older_than_s": 2 * DAY, "keep": 3}, "BCD"),
+    ],
+)
+def test_what_goes(state: Path, options: dict[str, object], left: str) -> None:
+    ask(state, **options)
+    assert names(state) == left
+
+
+def test_without_removal_nothing_changes(state: Path) -> None:
+    found = ask(state, keep=1, remove=False)
+    assert [c.id for c in found.going] == ["A", "B", "C"]
+    assert all(c.bytes for c in found.going)
+    assert names(state) == "ABCD"
+
+
+def test_something_must_say_what_is_old(state: Path) -> None:
+    with pytest.raises(UsageError):
+        ask(state)
+    assert names(state) == "ABCD"
+
+
+def test_what_is_cited_or_runs_stays(state: Path) -> None:
+    running = Recorder.open(state / "sessions" / "B", SystemClock())
+    found = ask(state, keep=1, cited={"A": "cited by X"})
+    running.close()
+    assert {c.id: c.why for c in found.staying} == {"A": "cited by X", "B": "it runs"}
+    assert names(state) == "ABD"
+
+
+def test_each_that_went_is_forgotten(state: Path) -> None:
+    gone: list[str] = []
+    prune(state, older_than_s=None, keep=2, cited={}, remove=True, forget=gone.append)
+    assert gone == ["A", "B"]
+
+
+def test_a_removal_that_was_cut_off_is_finished(state: Path) -> None:
+    (state / "sessions" / "A").rename(state / "sessions" / ".going-A")
+    ask(state, keep=9)
+    assert names(state) == "BCD"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30d", 30 * DAY), ("12h", 43_200), ("2W", 14 * DAY), ("5m", 300)]
+)
+def test_ages(text: str, seconds: float) -> None:
+    assert seconds_in(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "d", "-1d", "1.5d", "30", "1y"])
+def test_what_is_no_age(text: str) -> None:
+    with pytest.raises(UsageError):
+        seconds_in(text)
