@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +29,8 @@ pytestmark = [
 ]
 
 #: In two halves: the whole key must stand in the planted variables alone.
-HALVES = ("planted-key-47", "11-of-the-tests")
+#: Its own in each process of the tests: others run beside it as the same user.
+HALVES = ("planted-key-", uuid.uuid4().hex)
 KEY = "".join(HALVES)
 PROBE = (
     Path(__file__).with_name("probe.py").read_text().replace("sys.argv[1:3] if len(sys.argv) > 2 else ", "")
@@ -55,20 +58,47 @@ class User:
             **more,
         }
 
+    def start(self, *command: str, **more: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command if self.uid is None else as_user(self.uid, command),
+            env=self.environment(**more),
+            stdout=subprocess.PIPE,
+        )
+
     def call(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command,
+            command if self.uid is None else as_user(self.uid, command),
             cwd=self.home / "repo",
             env=self.environment(**more),
-            user=self.uid,
-            group=self.uid,
-            extra_groups=[] if self.uid else None,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
             timeout=180,
         )
+
+
+def as_user(uid: int, command: tuple[str, ...]) -> list[str]:
+    """``command`` as another user.
+
+    Where the tests' Python lies below a folder that is shut to others (root's own Python in root's
+    home), the command sees, in a mount namespace of its own, an open folder there with only what it needs.
+    """
+    drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+    needed = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2]]
+    shut = [p for place in needed for p in (place, *place.parents) if not p.stat().st_mode & 0o001]
+    if not shut:
+        return [*drop, *command]
+    script = ["set -e", "kept=$(mktemp -d)"]
+    top = min(shut, key=lambda path: len(path.parts))
+    inside = [place for place in needed if place.is_relative_to(top)]
+    for n, place in enumerate(inside):
+        script += [f"mkdir $kept/{n}", f"mount --bind {shlex.quote(str(place))} $kept/{n}"]
+    script.append(f"mount -t tmpfs -o mode=755 none {shlex.quote(str(top))}")
+    for n, place in enumerate(inside):
+        script += [f"mkdir -p {shlex.quote(str(place))}", f"mount --bind $kept/{n} {shlex.quote(str(place))}"]
+    script.append('exec "$@"')
+    return ["unshare", "--mount", "sh", "-c", "\n".join(script), "sh", *drop, *command]
 
 
 @pytest.fixture
@@ -109,19 +139,16 @@ def probe_in_a_run(user: User, server: FakeOpenAI, *options: str, **more: str) -
 
 def test_the_probe_finds_a_key_where_nothing_protects_it(user: User) -> None:
     """The control: a process of the same user, started in the same way, with the same key."""
-    victim = subprocess.Popen(
-        [sys.executable, "-c", "import os, time; key = os.environ['OPENAI_API_KEY']; time.sleep(60)"],
-        env=user.environment(OPENAI_API_KEY=KEY),
-        user=user.uid,
-        group=user.uid,
-        extra_groups=[] if user.uid else None,
-    )
+    code = "import os, time; key = os.environ['OPENAI_API_KEY']; print(key, flush=True); time.sleep(60)"
+    victim = user.start(sys.executable, "-c", code, OPENAI_API_KEY=KEY)
+    assert victim.stdout
+    victim.stdout.readline()
     try:
         (user.home / "state" / "leak").write_text(KEY)
         said = user.call(sys.executable, "-c", PROBE).stdout
     finally:
         victim.kill()
-        victim.wait()
+        victim.communicate()
     assert f"environ of {victim.pid}" in said
     assert f"memory of {victim.pid}" in said
     assert f"file {user.home}/state/leak" in said
@@ -177,13 +204,11 @@ def test_in_the_sandbox_the_probe_finds_none(user: User, shell: bool) -> None:
     """As an unprivileged user, below a shell that holds the key."""
     with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
         if shell:
-            keeper = subprocess.Popen(
-                ["sleep", "60"], env=user.environment(OPENAI_API_KEY=KEY), user=user.uid, group=user.uid
-            )
+            keeper = user.start("sleep", "60", OPENAI_API_KEY=KEY)
         said, stderr, result = probe_in_a_run(user, server, "--sandbox")
         if shell:
             keeper.kill()
-            keeper.wait()
+            keeper.communicate()
     assert "FOUND []" in said, (said, stderr)
     assert "Only --sandbox" not in stderr
     assert result["sandbox"] == {"network": True}
