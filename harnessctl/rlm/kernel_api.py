@@ -42,7 +42,7 @@ NAME_SHOWN = 80
 #: Characters of one stream that a cell may send at each end.
 EACH = 32 * 1024 * 1024
 #: Characters of a stream in one message.
-PIECE = 1 << 20
+PIECE = 1 << 18
 #: Characters of one shown value at each end.
 SHOWN = 500_000
 #: Class name of the exception that ends the cell then.
@@ -413,6 +413,17 @@ def _escaped(content: Any) -> Any:
     return content
 
 
+def wait_for_reader(ip: Any) -> None:
+    """Let output wait in this process until it is read, and not in the reader's memory.
+
+    A publishing socket would drop what a slow reader has no room for.
+    """
+    import zmq
+
+    thread = ip.kernel.iopub_socket.io_thread
+    thread.schedule(lambda: thread.socket.setsockopt(zmq.XPUB_NODROP, 1))
+
+
 def wake_for_signals(ip: Any) -> None:
     """Let an interrupt reach a cell that awaits.
 
@@ -458,6 +469,7 @@ def install(ip: Any, entries: str = "") -> None:
     ip.events.register("post_execute", Variables(ip).tell)
     warnings.filterwarnings("ignore", message="To exit: use")
     keep_messages_valid(ip.kernel.session)
+    wait_for_reader(ip)
     wake_for_signals(ip)
     # IPython keeps a copy of everything printed, for notebooks; and puts ``write`` back after this cell.
     ip._tee = lambda **_: contextlib.nullcontext()

@@ -43,6 +43,9 @@ IDLE_S = 10.0
 #: Seconds an idle kernel may take to leave by itself, so that open files are flushed.
 LEAVE_S = 2.0
 
+#: Messages of a kernel's output that wait here to be read.
+MOST_WAITING = 16
+
 #: A sandbox tells a signal as a shell does: this much more than its number.
 SHELL_SIGNAL = 128
 
@@ -346,7 +349,10 @@ async def _drained(cell: Cell) -> None:
 
 
 def _context() -> zmq.asyncio.Context:
-    """Sockets that keep every message: with the default mark a flood of output loses some in silence."""
+    """Sockets that hold few messages: a kernel that prints faster than it is read waits for its reader.
+
+    :func:`harnessctl.rlm.kernel_api.wait_for_reader` is the other half: without it a kernel drops instead.
+    """
     context = zmq.asyncio.Context()
-    context.setsockopt(zmq.RCVHWM, 0)
+    context.setsockopt(zmq.RCVHWM, MOST_WAITING)
     return context
