@@ -55,6 +55,7 @@ class Update:
             "state": self.state.value if self.state else "unrecorded",
             "shared": self.shared,
             "session": evidence[0].session if evidence else None,
+            "evidence": [f"{e.session}#{n}" for e in evidence for n in e.events],
             "model": self.record.model if self.record else None,
             "author": self.commit.author.name,
             "accepter": self.accepter.name if self.accepter else None,
