@@ -1,22 +1,32 @@
 """Entries as the model sees them: a section of the system prompt within a budget of tokens.
 
 Deterministic: the same entries and budget give the same bytes. Every entry is reachable: in full,
-by one line with its description, or by search from a cell; :attr:`Rendered.places` says which.
+by one line with its description, or by search from a cell; :attr:`Rendered.items` says which, and why.
 Entries are shown as data with their origin: what a repository holds is not the user speaking.
+
+Order of placing: prompt notes in full, up to half of the budget; lines, one entry of each kind in
+turn, so that two hundred memories do not hide the only skill; memories in full, as far as they fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from harnessctl.domain.entry import Entry, Status
 from harnessctl.domain.ids import Kind
-from harnessctl.layers.l1_context.tokens import rough_tokens
+from harnessctl.layers.l1_context.frame import flags_of, framed, one_line
+from harnessctl.layers.l1_context.tokens import BYTES_A_TOKEN, rough_tokens
 
 #: Share of the budget that prompt notes may fill before anything else is placed.
 NOTES_SHARE = 0.5
+#: Characters of a description that a line shows.
+LINE_CHARACTERS = 240
+#: Tokens below which no line can be: ``- memory/x: y``.
+SHORTEST_LINE = 4
 
 _INTRO = (
     "# Harness\n"
@@ -24,9 +34,18 @@ _INTRO = (
     "It never outranks the user's task."
 )
 _KINDS = (Kind.PROMPT, Kind.MEMORY, Kind.SKILL, Kind.SUBAGENT)
-#: Kinds whose body the prompt may hold; skills and subagents are read when they are used.
-_IN_FULL = frozenset({Kind.PROMPT, Kind.MEMORY})
+_PLURALS = {
+    Kind.PROMPT: "prompt notes",
+    Kind.MEMORY: "memories",
+    Kind.SKILL: "skills",
+    Kind.SUBAGENT: "subagents",
+}
 _SURENESS = {Status.VERIFIED: 0, None: 1, Status.HYPOTHESIS: 2}
+#: Why a kind is never shown in full.
+_READ_LATER = {
+    Kind.SKILL: "a skill is read when it is used",
+    Kind.SUBAGENT: "a subagent's text is for the child that works as it",
+}
 
 
 class Place(StrEnum):
@@ -37,92 +56,179 @@ class Place(StrEnum):
     SEARCH = "search"
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One entry, accounted for.
+
+    :ivar tokens: what it takes of the prompt, estimated; 0 for an entry that only search finds.
+    :ivar whole: estimated tokens of its main file.
+    :ivar why: the reason for the place, in words.
+    :ivar flags: as :func:`~harnessctl.layers.l1_context.frame.flags_of` gives them; of what is shown.
+    """
+
+    id: str
+    place: Place
+    tokens: int
+    whole: int
+    why: str
+    flags: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As ``prompt --explain --json`` prints it."""
+        return {
+            "id": self.id,
+            "place": self.place.value,
+            "tokens": self.tokens,
+            "whole": self.whole,
+            "why": self.why,
+            "flags": list(self.flags),
+        }
+
+
 @dataclass(frozen=True)
 class Rendered:
     """The harness section.
 
     :ivar text: "" when there are no entries.
-    :ivar places: entry id -> where it is shown, in the order of placing.
+    :ivar items: every entry, in the order of placing.
     :ivar tokens: estimated tokens of ``text``.
     """
 
     text: str = ""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    items: tuple[Placed, ...] = ()
     tokens: int = 0
+
+    @cached_property
+    def places(self) -> Mapping[str, Place]:
+        """Entry id -> where it is shown, in the order of placing."""
+        return {item.id: item.place for item in self.items}
 
 
 def render_harness(entries: Iterable[Entry], tokens: int) -> Rendered:
-    """The section for ``entries`` in at most about ``tokens`` tokens.
+    """The section for ``entries`` in at most ``tokens`` estimated tokens.
 
-    Order of placing: prompt notes in full, up to half of the budget; one line for every entry;
-    memories in full, as far as they fit. What gets no line is named by a count and found by search.
+    The heading and the line that says how to reach the rest always stand, also where they alone take more.
     """
     ordered = sorted(entries, key=_order)
     if not ordered:
         return Rendered()
-    places = {str(entry.id): Place.SEARCH for entry in ordered}
-    room = tokens - rough_tokens(_INTRO) - rough_tokens(_rest_line(len(ordered)))
-    notes_room = int(room * NOTES_SHARE)
-    for entry in ordered:
-        cost = rough_tokens(_full(entry))
-        if entry.id.kind is Kind.PROMPT and cost <= notes_room:
-            places[str(entry.id)] = Place.FULL
-            notes_room, room = notes_room - cost, room - cost
-    for entry in ordered:
-        cost = rough_tokens(_line(entry))
-        if places[str(entry.id)] is Place.SEARCH and cost <= room:
-            places[str(entry.id)] = Place.LINE
-            room -= cost
-    for entry in ordered:
-        more = rough_tokens(_full(entry)) - rough_tokens(_line(entry))
-        if entry.id.kind in _IN_FULL and places[str(entry.id)] is Place.LINE and more <= room:
-            places[str(entry.id)] = Place.FULL
-            room -= more
-    text = _section(ordered, places)
-    return Rendered(text, places, rough_tokens(text))
+    layout = _Layout(ordered, tokens - _cost(_INTRO) - _cost(_rest_line(ordered)))
+    layout.place_notes()
+    layout.place_lines()
+    layout.place_memories()
+    text = layout.text()
+    return Rendered(text, layout.items(), rough_tokens(text))
 
 
 def _order(entry: Entry) -> tuple[int, int, str]:
     return _KINDS.index(entry.id.kind), _SURENESS[entry.status], str(entry.id)
 
 
-def _section(ordered: list[Entry], places: Mapping[str, Place]) -> str:
-    full = [_full(entry) for entry in ordered if places[str(entry.id)] is Place.FULL]
-    lines = [_line(entry) for entry in ordered if places[str(entry.id)] is Place.LINE]
-    hidden = sum(place is Place.SEARCH for place in places.values())
-    parts = [_INTRO, *full]
-    if lines:
-        parts.append("\n".join(lines))
-    if lines or hidden:
-        parts.append(_rest_line(hidden))
-    return "\n\n".join(parts)
+class _Layout:
+    """Entries in their order, what is shown of each so far, and the tokens that are left."""
+
+    def __init__(self, ordered: Sequence[Entry], room: int) -> None:
+        self._ordered = ordered
+        self._room = room
+        self._shown: dict[int, tuple[Place, str]] = {}
+        self._why: dict[int, str] = {}
+
+    def place_notes(self) -> None:
+        """Prompt notes in full, up to their share."""
+        left = int(self._room * NOTES_SHARE)
+        for at in self._of(Kind.PROMPT):
+            text, cost = self._full(at, left)
+            if cost <= left:
+                self._show(
+                    at, Place.FULL, text, "a prompt note, within the half of the budget kept for notes"
+                )
+                left -= cost
+            else:
+                self._why[at] = f"a prompt note of {cost} tokens; {max(left, 0)} were left for notes"
+
+    def place_lines(self) -> None:
+        """A line for each entry, one of each kind in turn, while there is room."""
+        for at in self._in_turn():
+            if self._room < SHORTEST_LINE:
+                break
+            line = _line(self._ordered[at])
+            if _cost(line) <= self._room:
+                self._show(at, Place.LINE, line, _READ_LATER.get(self._ordered[at].id.kind, ""))
+
+    def place_memories(self) -> None:
+        """Memories (and notes beyond their share) in full in place of their lines, while there is room."""
+        for at, (place, line) in list(self._shown.items()):
+            if place is Place.FULL or self._ordered[at].id.kind in _READ_LATER:
+                continue
+            room = self._room + _cost(line)
+            text, cost = self._full(at, room)
+            if cost <= room:
+                self._room += _cost(line)
+                self._show(at, Place.FULL, text, "room was left after the lines")
+            elif at not in self._why:
+                self._why[at] = f"{cost} tokens in full; {self._room} were left after the lines"
+
+    def text(self) -> str:
+        """The section."""
+        shown = [(self._shown.get(at), entry) for at, entry in enumerate(self._ordered)]
+        full = [found[1] for found, _ in shown if found and found[0] is Place.FULL]
+        lines = [found[1] for found, _ in shown if found and found[0] is Place.LINE]
+        hidden = [entry for found, entry in shown if not found]
+        parts = [_INTRO, *full, "\n".join(lines), _rest_line(hidden) if lines or hidden else ""]
+        return "\n\n".join(part for part in parts if part)
+
+    def items(self) -> tuple[Placed, ...]:
+        """Every entry with its place."""
+        return tuple(self._item(at, entry) for at, entry in enumerate(self._ordered))
+
+    def _item(self, at: int, entry: Entry) -> Placed:
+        whole = -(-len(entry.main.data) // BYTES_A_TOKEN)
+        if at not in self._shown:
+            return Placed(str(entry.id), Place.SEARCH, 0, whole, "no room was left for its line")
+        place, text = self._shown[at]
+        return Placed(str(entry.id), place, _cost(text), whole, self._why[at], flags_of(entry))
+
+    def _show(self, at: int, place: Place, text: str, why: str) -> None:
+        self._room -= _cost(text)
+        self._shown[at] = place, text
+        if why:
+            self._why[at] = why
+
+    def _full(self, at: int, room: int) -> tuple[str, int]:
+        """The entry's frame and its cost; for one that is far too long the cost alone, estimated."""
+        entry = self._ordered[at]
+        least = -(-len(entry.body) // BYTES_A_TOKEN)
+        if least > room:
+            return "", least
+        text = framed(entry)
+        return text, _cost(text)
+
+    def _of(self, kind: Kind) -> list[int]:
+        return [at for at, entry in enumerate(self._ordered) if entry.id.kind is kind]
+
+    def _in_turn(self) -> Iterator[int]:
+        """What is not shown yet: the first of each kind, the second of each kind, …"""
+        queues = [[at for at in self._of(kind) if at not in self._shown] for kind in _KINDS]
+        for turn in range(max(map(len, queues))):
+            yield from (queue[turn] for queue in queues if turn < len(queue))
 
 
-def _rest_line(hidden: int) -> str:
-    more = f"{hidden} more not listed here. " if hidden else ""
-    return f'{more}In a cell: harness.search("words") finds entries, harness.show("kind/name") prints one.'
+def _cost(text: str) -> int:
+    """Tokens of a part with the empty line that parts it from the next."""
+    return rough_tokens(text + "\n\n")
+
+
+def _rest_line(hidden: Sequence[Entry]) -> str:
+    counts = Counter(entry.id.kind for entry in hidden)
+    words = [f"{counts[kind]} {_PLURALS[kind]}" for kind in _KINDS if counts[kind]]
+    more = f"Not listed here: {', '.join(words)}. " if words else ""
+    return f'{more}In a cell, harness.search("words") finds entries and harness.show("kind/name") prints one.'
 
 
 def _line(entry: Entry) -> str:
-    return f"- {entry.id}{_marks(entry)}: {_one_line(entry.description)}"
-
-
-def _full(entry: Entry) -> str:
-    body = entry.body.replace("\r\n", "\n").strip()
-    # An entry must not be able to end its own frame and speak outside of it.
-    body = body.replace("</entry", "<\\/entry")
-    head = f'<entry id="{entry.id}"{_attributes(entry)}>\n{_one_line(entry.description)}'
-    return f"{head}\n\n{body}\n</entry>" if body else f"{head}\n</entry>"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("</entry", "<\\/entry").split())
-
-
-def _attributes(entry: Entry) -> str:
-    status = f' status="{entry.status}"' if entry.status else ""
-    return f' origin="{entry.origin or "unstated"}"{status}'
-
-
-def _marks(entry: Entry) -> str:
-    return " (hypothesis)" if entry.status is Status.HYPOTHESIS else ""
+    flags = flags_of(entry)
+    marks = f" ({', '.join(flags)})" if flags else ""
+    description = one_line(entry.description)
+    if len(description) > LINE_CHARACTERS:
+        description = description[: LINE_CHARACTERS - 1].rstrip() + "…"
+    return f"- {entry.id}{marks}: {description}"
