@@ -40,6 +40,7 @@ from harnessctl.models.port import ModelReply, ModelRequest  # noqa: E402
 from harnessctl.models.wire import TOOL, outgoing  # noqa: E402
 from harnessctl.rlm.budget import Budget  # noqa: E402
 from harnessctl.rlm.clock import NoPin, SilentWatcher, SystemClock  # noqa: E402
+from harnessctl.rlm.door import Door  # noqa: E402
 from harnessctl.rlm.inbox import Inbox  # noqa: E402
 from harnessctl.rlm.interrupts import Interrupts  # noqa: E402
 from harnessctl.rlm.journal import Journal  # noqa: E402
@@ -167,6 +168,7 @@ async def turns(count: int, folder: Path) -> None:
             protocol="tool",
             inbox=Inbox(),
             pin=NoPin(),
+            door=Door(),
         )
         parts.journal.record(EventType.HEADER, {"harness_state": {}})
         parts.journal.record(EventType.TASK, {"text": "do it"})

@@ -25,6 +25,7 @@ from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.clock import NoPin
+from harnessctl.rlm.door import Door
 from harnessctl.rlm.ending import exit_code
 from harnessctl.rlm.gates import Gates, last_runs
 from harnessctl.rlm.inbox import Inbox
@@ -239,10 +240,11 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
     left = None if wall is None else wall - journal.tally.running_s
     header = recorder.events[0].data if recorder.events else None
     environment = _environment(spec, recorder.folder.name)
+    door = Door()
     return TurnParts(
         journal=journal,
         model=ports.model,
-        kernels=_kernels(spec, ports, recorder.folder / "kernel", entries, recorder.folder.name),
+        kernels=_kernels(spec, ports, recorder.folder, entries, door),
         budget=Budget(spec.limits, dict(journal.tally.used)),
         limits=spec.limits,
         interrupts=ports.interrupts,
@@ -251,6 +253,7 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
         protocol=view.protocol,
         inbox=ports.inbox,
         pin=ports.pin,
+        door=door,
         params=spec.params,
         max_output=spec.max_output,
         deadline=None if left is None else ports.clock.monotonic() + left,
@@ -266,15 +269,16 @@ def protocol_of(wanted: str, model: ModelClient) -> Protocol:
 
 
 def _kernels(
-    spec: RunSpec, ports: RunPorts, folder: Path, entries: tuple[Entry, ...], session: str
+    spec: RunSpec, ports: RunPorts, session: Path, entries: tuple[Entry, ...], door: Door
 ) -> Kernels:
+    folder = session / "kernel"
     file = folder / "entries.json"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
     except OSError as error:
         raise StorageError(file, error.strerror or str(error)) from error
-    environment = _environment(spec, session, folder)
+    environment = _environment(spec, session.name, folder)
     root, sandbox = ports.worktree.root, spec.safety.sandbox
     wrap: Wrap | None = None
     if sandbox is not None:
@@ -284,7 +288,7 @@ def _kernels(
         def wrap(command: Sequence[str], sockets: Path) -> Sequence[str]:
             return sandbox.wrap(command, (sockets, home), (file,))
 
-    return Kernels(kernel_starter(spec.python.path, root, folder, environment, file, wrap))
+    return Kernels(kernel_starter(spec.python.path, root, folder, environment, file, door, wrap))
 
 
 def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.rlm.ending import Ending
@@ -54,7 +54,7 @@ def _failed_gates(events: Sequence[Event]) -> list[Mapping[str, Any]]:
     """Data of the gates that did not pass on the answer that the events end with."""
     gates: list[Mapping[str, Any]] = []
     for event in reversed(events):
-        if event.type in _TOLD or event.data.get("what") == "resume":
+        if _is_told(event) or event.data.get("what") == "resume":
             break  # gates look again at what somebody may have mended meanwhile
         if event.type is EventType.GATE and event.data.get("status") != "passed":
             gates.append(event.data)
@@ -71,9 +71,13 @@ def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
     return Ending(RunStatus.GATE_FAILED, reason, answered.answer, detail)
 
 
+def _is_told(event: Event) -> bool:
+    return event.type in _TOLD and not is_aside(event)
+
+
 def _answered(events: Sequence[Event]) -> Ending | None:
     """A final answer: from ``final()``, or a reply without code."""
-    last = next((e for e in reversed(events) if e.type in _TOLD and e.data.get("status") != "skipped"), None)
+    last = next((e for e in reversed(events) if _is_told(e) and e.data.get("status") != "skipped"), None)
     if last is None:
         return None
     if last.type is EventType.RESULT and last.data.get("status") == "final":
@@ -90,7 +94,7 @@ def _answered(events: Sequence[Event]) -> Ending | None:
 
 def _after_good_cell(events: Sequence[Event], reply: Event) -> str | None:
     """What the last cell showed, when it worked: an empty reply after it is how some models say "done"."""
-    before = next((e for e in reversed(events[: reply.n]) if e.type in _TOLD), None)
+    before = next((e for e in reversed(events[: reply.n]) if _is_told(e)), None)
     if before is None or before.type is not EventType.RESULT or before.data.get("status") != "ok":
         return None
     return str(before.data.get("text") or "")
@@ -130,7 +134,7 @@ def _replies_in_a_row(events: Sequence[Event]) -> Iterator[Mapping[str, Any]]:
     for event in reversed(events):
         if event.type in (EventType.RESULT, EventType.TASK) or event.data.get("what") == "resume":
             return
-        if event.type is EventType.REPLY:
+        if event.type is EventType.REPLY and not is_aside(event):
             if "error" in event.data or event.data.get("calls"):
                 return
             yield event.data

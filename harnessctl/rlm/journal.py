@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.layers.l1_context.view import View
 from harnessctl.rlm.log import no_collection
 from harnessctl.rlm.ports import Watcher
@@ -24,7 +24,8 @@ class Journal:
         self.tally = Tally()
         self._recorder = recorder
         self._watcher = watcher
-        last = next((e.n for e in reversed(recorder.events) if e.type is EventType.REQUEST), None)
+        asked = (e.n for e in reversed(recorder.events) if e.type is EventType.REQUEST and not is_aside(e))
+        last = next(asked, None)
         with no_collection():
             for event in recorder.events:
                 view.add(event)

@@ -12,6 +12,8 @@ from typing import Protocol
 from harnessctl.domain.cell import CellRun
 from harnessctl.domain.errors import HarnessError
 from harnessctl.rlm import kernel_api
+from harnessctl.rlm.door import Door
+from harnessctl.rlm.kernel_api import signs
 from harnessctl.rlm.recorder import StorageError
 
 #: Bytes that a kernel writes into the session's folder at its start, generously.
@@ -21,10 +23,10 @@ import importlib.util, sys
 _spec = importlib.util.spec_from_file_location("harnessctl_kernel", {path!r})
 _module = sys.modules["harnessctl_kernel"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_module)
-_module.install(get_ipython(), {entries!r})
+importlib.import_module("harnessctl_kernel.install").install(get_ipython(), {entries!r}, {door!r})
 del _spec, _module
 """
-_LIMIT = 'sys.modules["harnessctl_kernel"].limit_output(get_ipython()); del sys, importlib'
+_LIMIT = 'sys.modules["harnessctl_kernel.output"].limit_output(get_ipython()); del sys, importlib'
 
 
 class RunningKernel(Protocol):
@@ -62,11 +64,13 @@ def kernel_starter(
     folder: Path,
     environment: Mapping[str, str],
     entries: Path,
+    door: Door,
     wrap: Wrap | None = None,
 ) -> StartKernel:
     """A starter of real kernels that know ``final`` and the rules of cells.
 
     :param entries: JSON file with the pinned entries, for ``harness.show`` in a cell.
+    :param door: answers what cells ask of the host.
     :param wrap: puts the kernel's command into a sandbox that shows the folder given beside it.
     """
 
@@ -74,17 +78,18 @@ def kernel_starter(
         # jupyter_client takes 0.4 s to import; a run that fails before its first cell need not.
         from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec
         from harnessctl.layers.l2_execution.messages import KernelSigns
+        from harnessctl.layers.l2_execution.sockets import short_folder
 
-        signs = KernelSigns(
-            kernel_api.FINAL_MIME,
-            kernel_api.FINAL_NAME,
-            kernel_api.SKIPPED_MIME,
-            kernel_api.VARIABLES_MIME,
-        )
-        load = _LOAD.format(path=kernel_api.__file__, entries=str(entries))
-        setup = (load, _LIMIT)
+        known = KernelSigns(signs.FINAL_MIME, signs.FINAL_NAME, signs.SKIPPED_MIME, signs.VARIABLES_MIME)
+        sockets = short_folder((environment.get("XDG_RUNTIME_DIR", ""),))
         try:
-            return await Kernel.start(KernelSpec(python, cwd, folder, environment, setup, wrap, signs))
+            path = await door.listen(sockets)
+            load = _LOAD.format(path=kernel_api.__file__, entries=str(entries), door=str(path))
+            spec = KernelSpec(python, cwd, folder, environment, (load, _LIMIT), wrap, known, sockets=sockets)
+            return await Kernel.start(spec)
+        except OSError:
+            shutil.rmtree(sockets, ignore_errors=True)
+            raise
         except HarnessError as error:
             if _full(folder):
                 raise StorageError(folder, "no space is left for a kernel") from error

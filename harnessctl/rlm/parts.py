@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.door import Door
 from harnessctl.rlm.gates import Gates
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
@@ -21,6 +22,7 @@ class TurnParts:
     """What a turn works with.
 
     :ivar deadline: moment of :class:`Clock` at which the session must end, None without one.
+    :ivar door: answers what cells ask of the host.
     :ivar gates: what an answer must pass, None when there is nothing.
     :ivar consumer: who asks the model: ``root`` or a child's name.
     """
@@ -36,6 +38,7 @@ class TurnParts:
     protocol: Protocol
     inbox: Inbox
     pin: PinWatch
+    door: Door
     consumer: str = "root"
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.limits import Usage
 from harnessctl.layers.l1_context.variables import Variables
 from harnessctl.layers.l1_context.view import OPEN_CALL, UNBEGUN_CALL
@@ -34,7 +34,7 @@ def additions(events: Sequence[Event], variables: Variables, facts: Mapping[str,
     :param variables: what the lost kernel held.
     :param facts: what the ``resume`` record states beside its text: model, limits, harness state, …
     """
-    return [*_open_request(events), *_open_calls(events), _resume(events, variables, facts)]
+    return [*_open_requests(events), *_open_calls(events), _resume(events, variables, facts)]
 
 
 def last_end(events: Sequence[Event]) -> Event | None:
@@ -47,19 +47,24 @@ def last_end(events: Sequence[Event]) -> Event | None:
     return None
 
 
-def _open_request(events: Sequence[Event]) -> list[Addition]:
-    """A request whose reply never came: its tokens were perhaps used, so the estimate is booked."""
-    last = next((e for e in reversed(events) if e.type in (EventType.REQUEST, EventType.REPLY)), None)
-    if last is None or last.type is EventType.REPLY:
-        return []
-    spent = Usage(prompt=int(last.data.get("estimate") or 0), calls=1, estimated=True)
+def _open_requests(events: Sequence[Event]) -> list[Addition]:
+    """Requests whose reply never came: their tokens were perhaps used, so the estimate is booked."""
+    answered = {event.data.get("request") for event in events if event.type is EventType.REPLY}
+    open_ = [e for e in events if e.type is EventType.REQUEST and e.n not in answered]
+    return [_stopped(event) for event in open_]
+
+
+def _stopped(request: Event) -> Addition:
+    spent = Usage(prompt=int(request.data.get("estimate") or 0), calls=1, estimated=True)
     error = {"kind": "stopped", "status": None, "message": "the session stopped while the model answered"}
-    data = {"request": last.n, "error": error, "usage": spent.to_json(), "attempts": []}
-    return [Addition(EventType.REPLY, data, last.turn)]
+    data = {"request": request.n, "error": error, "usage": spent.to_json(), "attempts": []}
+    if is_aside(request):
+        data["consumer"] = request.data["consumer"]
+    return Addition(EventType.REPLY, data, request.turn)
 
 
 def _open_calls(events: Sequence[Event]) -> list[Addition]:
-    reply = next((e for e in reversed(events) if e.type is EventType.REPLY), None)
+    reply = next((e for e in reversed(events) if e.type is EventType.REPLY and not is_aside(e)), None)
     if reply is None or "error" in reply.data:
         return []
     after = events[reply.n + 1 :]

@@ -63,6 +63,7 @@ async def run_session(
         ending = _failed(error)
     finally:
         await parts.kernels.close()
+        await parts.door.close()
         parts.pin.release()
     return _end(ending, parts, worktree, fence)
 

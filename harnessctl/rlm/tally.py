@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.limits import Usage
 from harnessctl.layers.l1_context.variables import Variables
 
@@ -22,7 +22,7 @@ class Tally:
 
     :ivar cells: cells begun; also the number of the last one.
     :ivar used: usage by node (the consumer that asked).
-    :ivar last_request: the newest request event.
+    :ivar last_request: the newest request event of the session's own turns.
     :ivar last_turn: number of the newest turn.
     :ivar variables: what the kernel held after the last cell, as far as it told.
     :ivar harness_state: the fence as it was last captured at a beginning.
@@ -47,7 +47,7 @@ class Tally:
             case EventType.HEADER:
                 self._begin(event)
             case EventType.REQUEST:
-                self.last_request = event
+                self.last_request = self.last_request if is_aside(event) else event
                 self._consumers[event.n] = str(data.get("consumer") or "root")
             case EventType.REPLY:
                 self._reply(data)

@@ -16,6 +16,7 @@ from harnessctl.models.script import read_script
 from harnessctl.models.scripted import ScriptedClient
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.door import Door
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
@@ -77,6 +78,7 @@ class Stage:
             protocol=protocol,  # type: ignore[arg-type]
             inbox=self.inbox,
             pin=self.pin,
+            door=Door(),
             deadline=None if wall is None else clock.monotonic() + wall,
         )
 

@@ -21,6 +21,7 @@ from harnessctl.layers.l1_context.result_text import result_text
 from harnessctl.layers.l2_execution.environment import kernel_environment
 from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec, KernelStartError
 from harnessctl.layers.l2_execution.registration import Registration
+from harnessctl.rlm.door import Door
 from harnessctl.rlm.kernels import kernel_starter
 
 pytestmark = [pytest.mark.kernel, pytest.mark.asyncio(loop_scope="module")]
@@ -38,7 +39,11 @@ async def start(folder: Path, python: str = sys.executable) -> Kernel:
     entries.write_text(
         '[{"id": "memory/build", "description": "how to build", "files": {"memory/build.md": "Use make."}}]'
     )
-    kernel = await kernel_starter(python, work, folder, environment, entries)()
+    door = Door()
+    try:
+        kernel = await kernel_starter(python, work, folder, environment, entries, door)()
+    finally:
+        await door.close()  # nothing here asks the host
     assert isinstance(kernel, Kernel)
     return kernel
 

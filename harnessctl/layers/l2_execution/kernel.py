@@ -71,6 +71,7 @@ class KernelSpec:
     :ivar folder: the session's folder, where the registration and the kernel's own log stand.
     :ivar wrap: puts the command into a sandbox that shows the folder with its sockets; None: as it is.
     :ivar setup: cells run before the first one; IPython does not count them.
+    :ivar sockets: a short folder private to the user, removed with the kernel; None makes one.
     """
 
     python: str
@@ -80,6 +81,7 @@ class KernelSpec:
     setup: tuple[str, ...] = ()
     wrap: Callable[[Sequence[str], Path], Sequence[str]] | None = None
     signs: KernelSigns = field(default_factory=KernelSigns)
+    sockets: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Kernel:
         self.pid = 0
         self.death: Death | None = None
         self._spec = spec
-        self._sockets = short_folder((spec.environment.get("XDG_RUNTIME_DIR", ""),))
+        self._sockets = spec.sockets or short_folder((spec.environment.get("XDG_RUNTIME_DIR", ""),))
         self._guard: subprocess.Popen[bytes] | None = None
         self._control: asyncio.StreamWriter | None = None
         self._client: Any = None
@@ -351,7 +353,8 @@ async def _drained(cell: Cell) -> None:
 def _context() -> zmq.asyncio.Context:
     """Sockets that hold few messages: a kernel that prints faster than it is read waits for its reader.
 
-    :func:`harnessctl.rlm.kernel_api.wait_for_reader` is the other half: without it a kernel drops instead.
+    The other half is ``wait_for_reader`` in :mod:`harnessctl.rlm.kernel_api.output`: without it a kernel
+    drops messages instead.
     """
     context = zmq.asyncio.Context()
     context.setsockopt(zmq.RCVHWM, MOST_WAITING)

@@ -1,0 +1,84 @@
+"""What code in a kernel can call, and how cells behave there.
+
+A real package, loaded into the kernel by its path: the kernel's Python may be the project's own and
+need not have harnessctl. So: standard library only, and nothing of harnessctl is imported.
+
+The host runs two cells in silence before the first: one loads the package and calls :func:`install`,
+one calls :func:`.output.limit_output`.
+
+Rules of a cell: ``final(value)`` ends the run with that answer; ``sys.exit(0)``, ``exit`` and
+``quit`` end the cell, never the kernel; ``!command`` and ``%%bash`` run without a terminal and say
+a status other than 0.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .entries import Harness
+from .host import Host
+from .output import keep_messages_valid, wait_for_reader
+from .shell import Final, Shell, final, leave_cell, make_exit
+from .variables import Variables
+
+
+def wake_for_signals(ip: Any) -> None:
+    """Let an interrupt reach a cell that awaits.
+
+    ipykernel's handler asks the loop to cancel the cell, and tornado does so without waking it: the
+    loop sleeps on until its next timer. A handler of asyncio's own, for any signal, makes every
+    signal wake it; this one is for a signal that nobody sends to a kernel.
+    """
+    loop = getattr(getattr(ip.kernel, "io_loop", None), "asyncio_loop", None)
+    if loop is not None:
+        loop.add_signal_handler(signal.SIGWINCH, int)
+
+
+def no_colours() -> None:
+    """Undo what IPython tells its children: that somebody looks at a colour terminal."""
+    for name in ("FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        os.environ.pop(name, None)
+    os.environ["TERM"] = "dumb"
+
+
+def install(ip: Any, entries: str, door: str) -> None:
+    """Put the names into the namespace and the rules into the shell ``ip``.
+
+    :param entries: JSON file with the pinned entries.
+    :param door: socket on which the host answers.
+    """
+    shell = Shell(ip)
+    # Builtins, so that ``%reset`` and a module that a cell imports both see them.
+    builtins.final = final  # type: ignore[attr-defined]
+    builtins.harness = Harness(entries, Host(door))  # type: ignore[attr-defined]
+    # What models use without importing it; hidden, so that ``%who`` lists the cells' own names only.
+    common = {"os": os, "re": re, "json": json, "subprocess": subprocess, "Path": Path}
+    ip.user_ns.update(common)
+    ip.user_ns_hidden.update(common)
+    # IPython hides the builtins of these names; what it puts in their place ends the kernel.
+    for name in ("exit", "quit"):
+        ip.user_ns[name] = ip.user_ns_hidden[name] = make_exit()
+    ip.ask_exit = leave_cell
+    ip.system = shell.system
+    ip.getoutput = shell.getoutput
+    for magic in ("bash", "sh"):
+        ip.register_magic_function(shell.cell_script, "cell", magic)
+    ip.set_custom_exc((Final,), shell.show_nothing)
+    ip.showtraceback = shell.showtraceback
+    ip.events.register("post_execute", Variables(ip).tell)
+    warnings.filterwarnings("ignore", message="To exit: use")
+    keep_messages_valid(ip.kernel.session)
+    wait_for_reader(ip)
+    wake_for_signals(ip)
+    # IPython keeps a copy of everything printed, for notebooks; and puts ``write`` back after this cell.
+    ip._tee = lambda **_: contextlib.nullcontext()
+    no_colours()
