@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harnessctl.cli.output import note
 from harnessctl.commands.sessions import Mask, masked
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.safe_text import visible
 from harnessctl.models.port import Attempt
 
@@ -95,7 +95,7 @@ class PlainLines(Notes):
     def event(self, event: Event) -> None:
         """What happened, in words. An answer is printed at the end, unless a gate sends it back."""
         lines = event_lines(event)
-        if event.type is EventType.REPLY and not lines:
+        if event.type is EventType.REPLY and not lines and not is_aside(event):
             self._answer = f"turn {event.turn}: {clipped(str(event.data.get('content') or ''), RESULT_LINES)}"
         elif event.type is EventType.GATE and event.data.get("left") and self._answer:
             lines, self._answer = [self._answer, *lines], ""
@@ -136,6 +136,9 @@ class Screen(Notes):
         data = event.data
         if event.type is EventType.HEADER:
             self._print("\n".join(event_lines(event)), "dim")
+        elif is_aside(event):
+            if event.type is EventType.REPLY:
+                self._book(data.get("usage") or {})
         elif event.type is EventType.REQUEST:
             self._turn, self._state, self.said = event.turn, "the model answers", ""
         elif event.type is EventType.REPLY:
@@ -243,6 +246,8 @@ def event_lines(event: Event) -> list[str]:
     match event.type:
         case EventType.HEADER:
             return [f"session {data['session']}, {pin_words(data['pin'])}, Python: {data['python']['why']}"]
+        case EventType.REPLY if is_aside(event):
+            return []
         case EventType.REPLY if "error" in data:
             return [f"turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"]
         case EventType.REPLY:

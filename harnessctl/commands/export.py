@@ -9,7 +9,7 @@ from typing import Any
 
 from harnessctl.commands.sessions import Mask, SessionSummary, ShownSession, masked
 from harnessctl.domain.canonical import canonical_json
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 from harnessctl.rlm.tally import seconds_of
 
@@ -133,6 +133,10 @@ class _Builder:
         """Take in one event."""
         data = event.data
         match event.type:
+            case EventType.REQUEST if is_aside(event):
+                pass
+            case EventType.REPLY if is_aside(event):
+                self._total += int((data.get("usage") or {}).get("tokens") or 0)
             case EventType.REQUEST:
                 self._turn = PageTurn(event.turn, event.n, seconds_of(event.t) - self._start)
                 self.items.append(self._turn)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.errors import NotFoundError, UsageError
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 
 #: Bytes read at a time from the end of a log.
@@ -207,7 +207,8 @@ def _lines(event: Event) -> Iterator[str]:
             yield f"#{event.n} turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"
         case EventType.REPLY:
             if data.get("content"):
-                yield f"#{event.n} turn {event.turn}: {data['content']}"
+                who = data["consumer"] if is_aside(event) else f"turn {event.turn}"
+                yield f"#{event.n} {who}: {data['content']}"
         case EventType.CELL:
             yield f"#{event.n} In [{data.get('cell')}]:"
             yield from (f"    {line}" for line in str(data.get("code")).splitlines())

@@ -41,6 +41,10 @@ class EventType(StrEnum):
     END = "end"
 
 
+#: Who asks the model beside a session's turns. Each request and reply of theirs names them.
+ASIDES = frozenset({"llm", "summary"})
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One record of a log.
@@ -106,6 +110,11 @@ class Event:
             )
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"not an event record: {error!r}") from error
+
+
+def is_aside(event: Event) -> bool:
+    """Whether it is a request or reply beside the session's own turns: it enters no conversation."""
+    return event.type in (EventType.REQUEST, EventType.REPLY) and event.data.get("consumer") in ASIDES
 
 
 def event_text(event: Event) -> str:

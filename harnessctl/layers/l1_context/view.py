@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from harnessctl.domain.canonical import canonical_json
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.message import Message, ToolCall
 
 OPEN_CALL = "[interrupted, effects unknown: the session stopped before this call's result was recorded]"
@@ -65,6 +65,8 @@ class View:
     def add(self, event: Event) -> None:
         """Take in one event."""
         data = event.data
+        if is_aside(event):
+            return
         match event.type:
             case EventType.TASK:
                 self._close_calls()

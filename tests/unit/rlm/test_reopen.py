@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.message import Message
 from harnessctl.layers.l1_context.view import OPEN_CALL, UNBEGUN_CALL, View
 from harnessctl.rlm.clock import SilentWatcher, SystemClock
+from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.recorder import Recorder
 from harnessctl.rlm.reopen import FILES_STAY, PICKED_UP, additions, last_end
@@ -130,3 +132,19 @@ def test_what_ended_and_what_was_cut_off(tmp_path: Path) -> None:
     recorder = Recorder.open(opened.folder, SystemClock())
     assert last_end(recorder.events) is None
     recorder.close()
+
+
+def test_a_call_beside_the_turns_opens_and_answers_nothing(tmp_path: Path) -> None:
+    """Without the mark, the summary would be the session's final answer and enter its conversation."""
+    asked = ("request", {"consumer": "summary", "estimate": 50})
+    said = ("reply", {"consumer": "summary", "request": 6, "content": "Task: it", "calls": []})
+    steps = [HEADER, TASK, REQUEST, reply("a"), cell(1, "a"), result(1, "a"), asked]
+    plain = Opened(tmp_path / "plain", *steps[:-1])
+    answered = Opened(tmp_path / "answered", *steps, said)
+    assert answered.told() == plain.told()
+    recorder = Recorder.open(answered.folder, SystemClock())
+    assert decide(recorder.events, Limits(), Usage()) is None
+    recorder.close()
+    lost = Opened(tmp_path / "lost", *steps).resume()[0]
+    assert (lost.data["request"], lost.data["consumer"]) == (6, "summary")
+    assert lost.data["usage"]["prompt"] == 50
