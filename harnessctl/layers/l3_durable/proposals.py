@@ -131,16 +131,38 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     :raises HarnessError: ``invalid_entry``.
     """
     place = writer.place
-    author = identity.agent(place.repository)
     committer = identity.committer(place.repository, place.environment)
+    record, change = _proposed(place, edits, draft, base, committer)
+    writer.checks.refuse_overreach(Content(place.repository, base), change.edits, record)
+    commit, _ = writer.build(base, change)
+    writer.settle(PROPOSALS + record.id, None, commit, "propose", "proposed")
+    return Proposal(record.id, commit, base, record, change.author)
+
+
+def judge(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str) -> tuple[EntryEdit, ...]:
+    """The edits as :func:`propose` would write them; errors as there, ``no_identity`` apart.
+
+    Nothing is written, and who would commit need not be known.
+    """
+    place = writer.place
+    content = Content(place.repository, base)
+    author = identity.agent(place.repository)
+    record, change = _proposed(place, edits, draft, base, author)
+    writer.checks.refuse_overreach(content, change.edits, record)
+    writer.judge(content, change)
+    return tuple(agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits)
+
+
+def _proposed(
+    place: Place, edits: Sequence[EntryEdit], draft: Draft, base: str, committer: Person
+) -> tuple[Record, Change]:
+    """The record and the commit to be; errors as :func:`propose` for what an agent may not do."""
+    author = identity.agent(place.repository)
     content = Content(place.repository, base)
     owned = [agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits]
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
-    writer.checks.refuse_overreach(content, files, record)
-    commit, _ = writer.build(base, Change(files, commit_message(record), author, committer))
-    writer.settle(PROPOSALS + record.id, None, commit, "propose", "proposed")
-    return Proposal(record.id, commit, base, record, author)
+    return record, Change(files, commit_message(record), author, committer)
 
 
 def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: str) -> Record:

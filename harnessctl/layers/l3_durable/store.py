@@ -281,6 +281,14 @@ class HarnessStore:
             raise not_initialised()
         return proposing.propose(self.writer, edits, draft, base or self.place.tip() or "")
 
+    def judge_proposal(
+        self, edits: Sequence[EntryEdit], draft: Draft, base: str = ""
+    ) -> tuple[EntryEdit, ...]:
+        """What :meth:`propose` would write, checked as there; nothing is written."""
+        if self.mode is None:
+            raise not_initialised()
+        return proposing.judge(self.writer, edits, draft, base or self.place.tip() or "")
+
     def accept(self, prefix: str, *, pin: bool = False) -> Landed:
         """Land the proposal whose id starts with ``prefix``; with ``pin`` move the lock to it."""
         self._person("review accept")

@@ -25,6 +25,7 @@ from harnessctl.layers.l3_durable.git.repository import Person
 from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.operations import Operations
+from harnessctl.layers.l3_durable.rules.verdict import Verdict
 from harnessctl.layers.l3_durable.validation import Checks, Edits
 
 #: Seconds a landing keeps trying against other writers. A landing takes milliseconds; eight busy
@@ -113,9 +114,7 @@ class Writer:
         """
         repository = self.place.repository
         content = Content(repository, base) if base else None
-        self.checks.refuse_secrets(change.edits, change.message)
-        verdict = self.checks.refuse_broken(content, change.edits)
-        warnings = self.checks.lint(content, change.edits) if change.linted else ()
+        verdict, warnings = self.judge(content, change)
         self.reached("checked")
         with repository.durably():
             tree = self._write_tree(content, change)
@@ -126,6 +125,12 @@ class Writer:
         self.checks.remember(repository.folder(tree, HARNESS_DIR), verdict)
         self.reached("written")
         return commit, warnings
+
+    def judge(self, content: Content | None, change: Change) -> tuple[Verdict | None, tuple[Finding, ...]]:
+        """Check the whole result of ``change`` and write nothing; errors as :meth:`build`."""
+        self.checks.refuse_secrets(change.edits, change.message)
+        verdict = self.checks.refuse_broken(content, change.edits)
+        return verdict, self.checks.lint(content, change.edits) if change.linted else ()
 
     def _write_tree(self, content: Content | None, change: Change) -> str:
         repository = self.place.repository
