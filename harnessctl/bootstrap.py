@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
 
+    from harnessctl.commands.building import RunPorts, RunSpec
     from harnessctl.commands.diff import Difference
     from harnessctl.commands.prune import Pruned
     from harnessctl.commands.refine import RefineOutcome
-    from harnessctl.commands.run import RunOutcome, RunPorts, RunSpec
+    from harnessctl.commands.run import RunOutcome
     from harnessctl.commands.safety import Safety, SafetyOptions
     from harnessctl.commands.verify import Verification
     from harnessctl.config import GateSpec
@@ -194,7 +195,7 @@ def run_session(
         safety=kept,
     )
 
-    async def begin(ports: use_case.RunPorts) -> RunOutcome:
+    async def begin(ports: RunPorts) -> RunOutcome:
         return await use_case.run(
             spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
         )
@@ -277,7 +278,7 @@ def _spec(environment: Environment, harness: HarnessStore, chosen: Settings, pyt
     """What settings say about a run; the task and what belongs to one session are still to be put in."""
     from importlib.metadata import version
 
-    from harnessctl.commands.run import RunSpec
+    from harnessctl.commands.building import RunSpec
 
     return RunSpec(
         task="",
@@ -313,7 +314,7 @@ def _in_loop(
     import asyncio
     from contextlib import nullcontext
 
-    from harnessctl.commands.run import RunPorts
+    from harnessctl.commands.building import RunPorts
     from harnessctl.layers.l2_execution.environment import without_keys
     from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
     from harnessctl.layers.l3_durable.live import LivePin

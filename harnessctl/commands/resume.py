@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harnessctl.commands.building import RunPorts, RunSpec, parts_of, protocol_of
 from harnessctl.commands.linked import LinkedTrees
-from harnessctl.commands.run import RunOutcome, RunPorts, RunSpec, check_loads, finish, parts_of, protocol_of
+from harnessctl.commands.run import RunOutcome, check_loads, finish
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits, Usage

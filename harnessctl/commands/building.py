@@ -1,0 +1,146 @@
+"""From what the user asked for to what the turns of one session work with: the root's and every child's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from harnessctl.commands.safety import Safety, environment_of, gates_of
+from harnessctl.domain.entry import Entry
+from harnessctl.domain.limits import Limits
+from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l1_context.view import View
+from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.models.port import ModelClient
+from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.clock import NoPin
+from harnessctl.rlm.door import Door
+from harnessctl.rlm.inbox import Inbox
+from harnessctl.rlm.interrupts import Interrupts
+from harnessctl.rlm.journal import Journal
+from harnessctl.rlm.kernels import Kernels, Wrap, kernel_starter
+from harnessctl.rlm.parts import TurnParts
+from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Watcher, WorkTree
+from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.recorder import Recorder, StorageError
+from harnessctl.rlm.result import write_whole
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What the user asked for.
+
+    :ivar protocol: ``tool``, ``fence`` or ``auto`` (what the model can do).
+    :ivar prompt_tokens: budget of the rendered harness.
+    :ivar variables: the environment the kernel inherits, less the keys.
+    :ivar key_names: variables the model client takes keys from; they never reach the kernel.
+    :ivar session: id of the session; "" makes one.
+    :ivar model_name: the name that finds the model again.
+    :ivar safety: what the run is kept within.
+    :ivar linked: for a work tree made for this session: {"from": its repository's, "commit": its HEAD}.
+    """
+
+    task: str
+    python: PythonChoice
+    limits: Limits
+    protocol: str = "auto"
+    params: tuple[tuple[str, float], ...] = ()
+    max_output: int | None = None
+    prompt_tokens: int = 2000
+    skip_broken: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    key_names: tuple[str, ...] = ()
+    repository: str = ""
+    version: str = ""
+    session: str = ""
+    model_name: str = ""
+    linked: Mapping[str, str] | None = None
+    safety: Safety = field(default_factory=Safety)
+
+
+@dataclass(frozen=True)
+class RunPorts:
+    """Adapters, built by the composition root."""
+
+    model: ModelClient
+    worktree: WorkTree
+    harness_state: HarnessState
+    clock: Clock
+    watcher: Watcher
+    interrupts: Interrupts
+    pin: PinWatch = field(default_factory=NoPin)
+    inbox: Inbox = field(default_factory=Inbox)
+
+
+def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View) -> TurnParts:
+    """What the turns of a session work with; what its log holds already counts against the budget."""
+    journal = Journal(recorder, view, ports.watcher)
+    entries = tuple(snapshot.entries.values())
+    wall = spec.limits.wall_s
+    left = None if wall is None else wall - journal.tally.running_s
+    header = recorder.events[0].data if recorder.events else None
+    environment = _environment(spec, recorder.folder.name)
+    door = Door()
+    return TurnParts(
+        journal=journal,
+        model=ports.model,
+        kernels=_kernels(spec, ports, recorder.folder, entries, door),
+        budget=Budget(spec.limits, dict(journal.tally.used)),
+        limits=spec.limits,
+        interrupts=ports.interrupts,
+        watcher=ports.watcher,
+        clock=ports.clock,
+        protocol=view.protocol,
+        inbox=ports.inbox,
+        pin=ports.pin,
+        door=door,
+        params=spec.params,
+        max_output=spec.max_output,
+        deadline=None if left is None else ports.clock.monotonic() + left,
+        gates=gates_of(spec.safety, environment, ports.worktree, header),
+    )
+
+
+def protocol_of(wanted: str, model: ModelClient) -> Protocol:
+    """How the model asks for code: as wanted, with ``auto`` as it can."""
+    if wanted in ("tool", "fence"):
+        return cast(Protocol, wanted)
+    return "tool" if model.identity.tools else "fence"
+
+
+def _kernels(
+    spec: RunSpec, ports: RunPorts, session: Path, entries: tuple[Entry, ...], door: Door
+) -> Kernels:
+    folder = session / "kernel"
+    file = folder / "entries.json"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
+    except OSError as error:
+        raise StorageError(file, error.strerror or str(error)) from error
+    environment = _environment(spec, session.name, folder)
+    root, sandbox = ports.worktree.root, spec.safety.sandbox
+    wrap: Wrap | None = None
+    if sandbox is not None:
+        home = folder / "ipython"
+        home.mkdir(mode=0o700, exist_ok=True)
+
+        def wrap(command: Sequence[str], sockets: Path) -> Sequence[str]:
+            return sandbox.wrap(command, (sockets, home), (file,))
+
+    return Kernels(kernel_starter(spec.python.path, root, folder, environment, file, door, wrap))
+
+
+def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:
+    return environment_of(
+        spec.variables, spec.safety, session=session, keys=spec.key_names, python=spec.python, folder=folder
+    )
+
+
+def _for_cells(entry: Entry) -> dict[str, object]:
+    """The entry as ``harness.show`` in a cell has it."""
+    texts = {file.path: file.data.decode("utf-8-sig", "replace") for file in entry.files}
+    return {**entry.to_json(), "files": texts}
