@@ -11,6 +11,7 @@ from typing import Protocol
 
 from harnessctl.domain.cell import CellRun
 from harnessctl.domain.errors import HarnessError
+from harnessctl.layers.l2_execution.process import GuardedProcess, Launch
 from harnessctl.rlm import kernel_api
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.kernel_api import signs
@@ -66,12 +67,14 @@ def kernel_starter(
     entries: Path,
     door: Door,
     wrap: Wrap | None = None,
+    launch: Launch = GuardedProcess.start,
 ) -> StartKernel:
     """A starter of real kernels that know ``final`` and the rules of cells.
 
     :param entries: JSON file with the pinned entries, for ``harness.show`` in a cell.
     :param door: answers what cells ask of the host.
     :param wrap: puts the kernel's command into a sandbox that shows the folder given beside it.
+    :param launch: starts the kernel's process.
     """
 
     async def start() -> RunningKernel:
@@ -85,7 +88,9 @@ def kernel_starter(
         try:
             path = await door.listen(sockets)
             load = _LOAD.format(path=kernel_api.__file__, entries=str(entries), door=str(path))
-            spec = KernelSpec(python, cwd, folder, environment, (load, _LIMIT), wrap, known, sockets=sockets)
+            spec = KernelSpec(
+                python, cwd, folder, environment, (load, _LIMIT), wrap, known, sockets=sockets, launch=launch
+            )
             return await Kernel.start(spec)
         except OSError:
             shutil.rmtree(sockets, ignore_errors=True)

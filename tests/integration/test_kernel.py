@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pydoc
 import signal
 import sys
 import tempfile
@@ -19,7 +20,9 @@ import pytest_asyncio
 from harnessctl.domain.cell import CellRun, CellStatus
 from harnessctl.layers.l1_context.result_text import result_text
 from harnessctl.layers.l2_execution.environment import kernel_environment
-from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec, KernelStartError
+from harnessctl.layers.l2_execution.forks import available
+from harnessctl.layers.l2_execution.kernel import OPTIONS, Kernel, KernelSpec
+from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, KernelStartError, Launch
 from harnessctl.layers.l2_execution.registration import Registration
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.kernels import kernel_starter
@@ -30,7 +33,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.asyncio(loop_scope="module")]
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/tmp", "LANG": "C.UTF-8", "OPENAI_API_KEY": "sk-planted"}
 
 
-async def start(folder: Path, python: str = sys.executable) -> Kernel:
+async def start(folder: Path, python: str = sys.executable, launch: Launch = GuardedProcess.start) -> Kernel:
     folder.mkdir(parents=True, exist_ok=True)
     work = folder / "work"
     work.mkdir(exist_ok=True)
@@ -41,25 +44,42 @@ async def start(folder: Path, python: str = sys.executable) -> Kernel:
     )
     door = Door()
     try:
-        kernel = await kernel_starter(python, work, folder, environment, entries, door)()
+        start_one = kernel_starter(python, work, folder, environment, entries, door, launch=launch)
+        kernel = await start_one()
     finally:
         await door.close()  # nothing here asks the host
     assert isinstance(kernel, Kernel)
     return kernel
 
 
+KINDS = ["guarded", pytest.param("forked", marks=pytest.mark.skipif(not available(), reason="Linux only"))]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=KINDS)
+async def launch(request: pytest.FixtureRequest) -> AsyncIterator[Launch]:
+    """Each way to get a kernel's process: what a kernel does must not depend on it."""
+    if request.param == "guarded":
+        yield GuardedProcess.start
+        return
+    environment = kernel_environment(VARIABLES, "SESSION")
+    forking = Forking(sys.executable, environment, OPTIONS)
+    yield forking.launch
+    assert forking.forked, "no kernel was forked"
+    await forking.close()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kernel]:
+async def shared(tmp_path_factory: pytest.TempPathFactory, launch: Launch) -> AsyncIterator[Kernel]:
     """One kernel for every test that leaves it alive."""
-    kernel = await start(tmp_path_factory.mktemp("kernel"))
+    kernel = await start(tmp_path_factory.mktemp("kernel"), launch=launch)
     yield kernel
     await kernel.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def own(tmp_path: Path) -> AsyncIterator[Kernel]:
+async def own(tmp_path: Path, launch: Launch) -> AsyncIterator[Kernel]:
     """A kernel that the test may kill."""
-    kernel = await start(tmp_path)
+    kernel = await start(tmp_path, launch=launch)
     yield kernel
     await kernel.close()
 
@@ -304,7 +324,11 @@ async def test_everything_a_kernel_started_ends_with_it(own: Kernel, tmp_path: P
     assert Registration.read(tmp_path) is None
 
 
-async def test_when_the_guard_is_killed_the_kernel_does_not_stay(own: Kernel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_when_its_keeper_is_killed_the_kernel_does_not_stay(tmp_path: Path, kind: str) -> None:
+    forking = Forking(sys.executable, kernel_environment(VARIABLES, "SESSION"), OPTIONS)
+    launch = forking.launch if kind == "forked" else GuardedProcess.start
+    own = await start(tmp_path, launch=launch)
     known = Registration.read(tmp_path)
     assert known is not None
     os.kill(known.guard, signal.SIGKILL)
@@ -313,6 +337,27 @@ async def test_when_the_guard_is_killed_the_kernel_does_not_stay(own: Kernel, tm
     assert await eventually(lambda: gone(own.pid))
     await own.close()
     assert not Path(known.folder).exists()
+    another = await start(tmp_path, launch=launch)
+    assert text(await run(another, "print('another')")) == "another\n"
+    await another.close()
+    await forking.close()
+    assert gone(another.pid)
+
+
+async def test_what_cannot_be_forked_is_a_program_of_its_own(tmp_path: Path) -> None:
+    """A library that starts a thread when it is imported makes every fork unsafe."""
+    (tmp_path / "site").mkdir()
+    code = "import sys, threading, time\nif any('forkserver' in a for a in sys.orig_argv):\n"
+    code += "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    code += f"exec(open({pydoc.__file__!r}).read())\n"
+    (tmp_path / "site" / "pydoc.py").write_text(code)
+    environment = {**kernel_environment(VARIABLES, "SESSION"), "PYTHONPATH": str(tmp_path / "site")}
+    forking = Forking(sys.executable, environment, OPTIONS)
+    own = await start(tmp_path / "s", launch=forking.launch)
+    assert text(await run(own, "print('here')")) == "here\n"
+    assert forking.forked == 0
+    await own.close()
+    await forking.close()
 
 
 HOST = """

@@ -1,21 +1,16 @@
 """One IPython kernel: start, run cells, interrupt, see it die, end it. The only importer of jupyter_client.
 
-The kernel is a child of a small guard process (:mod:`.guard`) that ends everything below it when
-its owner is gone, and that says how the kernel ended: waiting for the kernel's answer alone would
-never see its death.
+The process behind it (:mod:`.process`) ends with its owner, with everything below it, and says how the
+kernel ended: waiting for the kernel's answer alone would never see its death.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +22,17 @@ import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from harnessctl.domain.cell import CellRun, CellStatus
-from harnessctl.domain.errors import HarnessError
 from harnessctl.layers.l2_execution.messages import Cell, KernelSigns, OnOutput
 from harnessctl.layers.l2_execution.output import Streams
+from harnessctl.layers.l2_execution.process import (
+    LAUNCHER,
+    Death,
+    GuardedProcess,
+    KernelProcess,
+    KernelStartError,
+    Launch,
+    Program,
+)
 from harnessctl.layers.l2_execution.registration import Registration, forget, same_process, start_time
 from harnessctl.layers.l2_execution.sockets import bound, connection, short_folder, write_connection
 from harnessctl.layers.l2_execution.terminal import valid
@@ -49,19 +52,8 @@ MOST_WAITING = 16
 #: A sandbox tells a signal as a shell does: this much more than its number.
 SHELL_SIGNAL = 128
 
-_GUARD = Path(__file__).with_name("guard.py")
-_OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
-
-
-class KernelStartError(HarnessError):
-    """The kernel did not come up."""
-
-    def __init__(self, python: str, reason: str) -> None:
-        super().__init__(
-            f"the kernel did not start with {python}: {reason}",
-            id="kernel_start",
-            hint=f"try: {python} -m ipykernel_launcher --version; or choose another Python with --python",
-        )
+#: Options of every kernel.
+OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
 
 
 @dataclass(frozen=True)
@@ -70,6 +62,7 @@ class KernelSpec:
 
     :ivar folder: the session's folder, where the registration and the kernel's own log stand.
     :ivar wrap: puts the command into a sandbox that shows the folder with its sockets; None: as it is.
+    :ivar launch: starts the process.
     :ivar setup: cells run before the first one; IPython does not count them.
     :ivar sockets: a short folder private to the user, removed with the kernel; None makes one.
     """
@@ -82,22 +75,7 @@ class KernelSpec:
     wrap: Callable[[Sequence[str], Path], Sequence[str]] | None = None
     signs: KernelSigns = field(default_factory=KernelSigns)
     sockets: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """How a kernel ended: an exit code or a signal number; neither when its guard was killed too."""
-
-    exit_code: int | None = None
-    signal: int | None = None
-
-    @property
-    def signal_name(self) -> str | None:
-        """``SIGKILL``, …; None when no signal ended it."""
-        if self.signal is None:
-            return None
-        known = {s.value: s.name for s in signal.Signals}
-        return known.get(self.signal, f"signal {self.signal}")
+    launch: Launch = GuardedProcess.start
 
 
 class Kernel:
@@ -112,8 +90,7 @@ class Kernel:
         self.death: Death | None = None
         self._spec = spec
         self._sockets = spec.sockets or short_folder((spec.environment.get("XDG_RUNTIME_DIR", ""),))
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._control: asyncio.StreamWriter | None = None
+        self._process: KernelProcess | None = None
         self._client: Any = None
         self._tasks: list[asyncio.Task[None]] = []
         self._dead, self._heard = asyncio.Event(), asyncio.Event()
@@ -194,14 +171,15 @@ class Kernel:
 
     async def close(self) -> None:
         """End the kernel and everything it started. Closing twice is harmless."""
-        if self._control is not None:
+        if self._process is not None:
             if self.alive and not self._busy and self._heard.is_set():
                 self._client.shutdown()
                 await self._until_dead(LEAVE_S)
-            with contextlib.suppress(OSError):
-                self._control.close()
+            self._process.release()
             await self._until_dead(PATIENCE_S + 1)
-        await self._end_guard()
+            await self._process.reap()
+        # What ends a kernel does this too, where it lives to the end: it is there when we are not.
+        shutil.rmtree(self._sockets, ignore_errors=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -217,33 +195,16 @@ class Kernel:
     async def _launch(self) -> None:
         info = connection(self._sockets)
         file = write_connection(self._sockets, info)
-        ours, theirs = socket.socketpair()
-        command = [self._spec.python, "-m", "ipykernel_launcher", "-f", str(file), *_OPTIONS]
+        command: tuple[str, ...] = (self._spec.python, *LAUNCHER, "-f", str(file), *OPTIONS)
         if self._spec.wrap is not None:
-            command = list(self._spec.wrap(command, self._sockets))
-        with theirs:
-            arguments = [str(theirs.fileno()), str(self._sockets), str(self._log), "--", *command]
-            # Popen waits only until the guard's exec, some milliseconds.
-            self._guard = subprocess.Popen(  # noqa: ASYNC220
-                [sys.executable, "-I", "-S", str(_GUARD), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=self._spec.cwd,
-                env=dict(self._spec.environment),
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        reader, self._control = await asyncio.open_connection(sock=ours)
-        line = await reader.readline()
-        self.pid = int(json.loads(line)["pid"]) if line else 0
-        self._tasks.append(asyncio.create_task(self._watch(reader)))
-        if not line:
-            raise KernelStartError(self._spec.python, "no such program, or it may not be run")
-        guard = self._guard.pid
-        Registration(self.pid, start_time(self.pid), guard, start_time(guard), str(self._sockets)).write(
-            self._spec.folder
+            command = tuple(self._spec.wrap(command, self._sockets))
+        process = await self._spec.launch(
+            Program(command, self._spec.environment, self._spec.cwd, self._sockets, self._log)
         )
+        self._process, self.pid, keeper = process, process.pid, process.keeper
+        self._tasks.append(asyncio.create_task(self._watch(process)))
+        known = Registration(self.pid, start_time(self.pid), keeper, start_time(keeper), str(self._sockets))
+        known.write(self._spec.folder)
         self._client = AsyncKernelClient(context=_context())
         self._client.load_connection_info(info)
 
@@ -269,13 +230,9 @@ class Kernel:
     def _log(self) -> Path:
         return self._spec.folder / "kernel.log"
 
-    async def _watch(self, reader: asyncio.StreamReader) -> None:
-        """Until the guard has said how the kernel ended, or is gone itself."""
-        death = Death()
-        with contextlib.suppress(ConnectionError):
-            while line := await reader.readline():
-                message = json.loads(line)
-                death = Death(message["exit"], message["signal"])
+    async def _watch(self, process: KernelProcess) -> None:
+        """Until it has ended, or what should say so is gone itself."""
+        death = await process.ended()
         if self._spec.wrap is not None and (death.exit_code or 0) > SHELL_SIGNAL:
             death = Death(None, (death.exit_code or 0) - SHELL_SIGNAL)
         if death == Death():
@@ -324,21 +281,12 @@ class Kernel:
                 return
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._control is not None and self.alive:
-            self._control.write(json.dumps({"signal": int(number)}).encode() + b"\n")
+        if self._process is not None and self.alive:
+            self._process.signal(number)
 
     async def _until_dead(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._dead.wait(), seconds)
-
-    async def _end_guard(self) -> None:
-        guard = self._guard
-        if guard is not None:
-            if self.alive:
-                guard.kill()
-            await asyncio.to_thread(guard.wait)
-        # The guard does this too, where it lives to the end: it is there when we are not.
-        shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 async def _drained(cell: Cell) -> None:
