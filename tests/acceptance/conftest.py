@@ -31,6 +31,11 @@ class Done:
 Run = Callable[..., Done]
 
 
+def outside_pytest() -> dict[str, str]:
+    """The environment without pytest's mark: ipykernel does not watch file descriptors where it sees it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
 @pytest.fixture
 def harnessctl(home: Path) -> Run:
     """``harnessctl(*args, cwd=..., env=..., input=..., code=0)``; fails the test on another exit code."""
@@ -46,7 +51,7 @@ def harnessctl(home: Path) -> Run:
         done = subprocess.run(
             [COMMAND, *map(str, args)],
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={**outside_pytest(), **(env or {})},
             input=input.encode(),
             capture_output=True,
             timeout=timeout,

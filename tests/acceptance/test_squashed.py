@@ -82,7 +82,7 @@ def test_squashed_cloned_and_reverted(repo: Git, make_repo: Make, tmp_path: Path
     assert clone("log", "-1", "--format=%B", "origin/harness") == "y"
     for git in (clone, repo):
         rows = told(harnessctl, git)
-        assert {id: row["state"] for id, row in rows.items() if id} == {
+        assert {name: row["state"] for name, row in rows.items() if name} == {
             update_of(one): "taken_back",
             update_of(two): "landed",
         }

@@ -15,11 +15,10 @@ LEAST_TOKENS = 400
 WINDOW_SHARE = 8
 
 _LOST = "The kernel and all variables are gone; the next cell runs in a new kernel. Files on disk stay."
+_LOOP = ("RuntimeError", "A loop runs already: write `await f()` instead of asyncio.run(f()).")
 _HINTS: Mapping[str, tuple[str, str]] = {
-    "running event loop": (
-        "RuntimeError",
-        "A loop runs already: write `await f()` instead of asyncio.run(f()).",
-    ),
+    "running event loop": _LOOP,
+    "event loop is already running": _LOOP,  # loop.run_until_complete
     "Line magic function `%%": ("UsageError", "%%bash must be the first line of its cell."),
     "does not support input requests": (
         "StdinNotImplementedError",

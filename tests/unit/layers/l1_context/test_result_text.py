@@ -54,6 +54,8 @@ def test_sys_exit_with_a_code_is_shown_though_nothing_was_printed() -> None:
 def test_hints() -> None:
     loop = CellError("RuntimeError", "asyncio.run() cannot be called from a running event loop")
     assert "write `await f()`" in result_text(1, run(CellStatus.ERROR, error=loop), 1000)
+    again = CellError("RuntimeError", "This event loop is already running")
+    assert "write `await f()`" in result_text(1, run(CellStatus.ERROR, error=again), 1000)
     ask = CellError("StdinNotImplementedError", "this frontend does not support input requests.")
     assert "Nobody can answer input()" in result_text(1, run(CellStatus.ERROR, error=ask), 1000)
 
