@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.domain.ids import new_ulid, record_path
 from tests.acceptance.conftest import Run
 from tests.conftest import Git
+from tests.fakes.harness import Make
 
 GOOD = "---\ndescription: How to build\n---\nRun make.\n"
 
@@ -83,6 +85,24 @@ def test_files_07_skill_md_in_lower_case(harnessctl: Run, in_tree: Git) -> None:
     in_tree("update-index", "--add", "--cacheinfo", f"100644,{blob},.harness/skills/x/SKILL.md")
     done = harnessctl("check", "--staged", cwd=in_tree.root, code=1)
     assert "differ only by case" in done.out
+
+
+def test_files_09_what_is_too_big_is_refused_before_it_is_stored(
+    harnessctl: Run, in_tree: Git, make_repo: Make
+) -> None:
+    """An entry of 50 MB and a record whose one line takes 2 MiB: named in every reader, never written."""
+    big = GOOD + "x" * 50_000_000
+    in_tree.write(".harness/memory/big.md", big)
+    record = f".harness/{record_path(new_ulid())}"
+    in_tree.write(record, json.dumps({"schema": 1, "summary": "s" * 2**21}))
+    found = harnessctl("check", "--json", cwd=in_tree.root, code=1).json()
+    assert {f["path"] for f in found if f["rule"] == "HRN111"} == {".harness/memory/big.md", record}
+    branch = make_repo("branch")
+    harnessctl("init", cwd=branch.root)
+    objects = branch("count-objects")
+    refused = harnessctl("add", "memory/big", "-", cwd=branch.root, input=big, code=1)
+    assert "memory/big.md" in refused.err
+    assert branch("count-objects") == objects
 
 
 def test_git_01_hooks_path(harnessctl: Run, in_tree: Git, tmp_path: Path) -> None:

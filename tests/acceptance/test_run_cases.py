@@ -7,6 +7,7 @@ test_litellm_loopback.py and tests/unit/rlm name the same ids.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import time
@@ -244,6 +245,20 @@ def test_log_01_damage_in_the_middle_is_no_tail(served: Served) -> None:
     assert log.read_bytes() == damaged
 
 
+def test_files_09_a_huge_line_stays_out_of_the_requests(served: Served) -> None:
+    """Six megabytes of base64 in one result: whole beside the log; a later turn and a resume work."""
+    flood = "import base64, os\nprint(base64.b64encode(os.urandom(4_500_000)).decode())"
+    with FakeOpenAI([*cells(flood, "print('next')"), Say("Second.")]) as served.server:
+        served.again("do it", verb=("run", "--model", "openai/gpt-4o"))
+        log = served.folder / "log.jsonl"
+        assert max(map(len, log.read_bytes().splitlines())) < 2**20
+        (flooded, *_) = served.events("output")
+        assert (served.folder / "blobs" / flooded["blob"]).stat().st_size == flooded["bytes"] == 6_000_001
+        resumed = served.again("--task", "go on", verb=("sessions", "resume"))
+    assert resumed.json()["answer"] == "Second."
+    assert max(len(seen.text()) for seen in served.server.requests) < 100_000
+
+
 # -- loop ------------------------------------------------------------------------------------------
 
 
@@ -316,7 +331,7 @@ def test_loop_05_retry_after(served: Served, header: str | None, least: float, m
         result = served.again("do it", verb=("run", "--model", "openai/gpt-4o")).json()
     assert result["answer"] == "Done."
     times = [seen.at for seen in served.server.requests]
-    waits = [late - early for early, late in zip(times, times[1:], strict=False)]
+    waits = [late - early for early, late in itertools.pairwise(times)]
     assert len(waits) == 2
     assert all(least <= wait <= most for wait in waits), waits
     assert [a["status"] for a in served.events("reply")[0]["attempts"]] == [429, 429]

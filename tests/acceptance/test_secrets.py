@@ -1,4 +1,4 @@
-"""A secret in the evidence stops the proposal, and its value goes nowhere."""
+"""security-01: a secret in the evidence stops the proposal, and its value goes nowhere."""
 
 from __future__ import annotations
 

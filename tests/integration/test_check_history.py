@@ -77,6 +77,7 @@ MERGES = [
 def test_two_valid_branches_whose_merge_is_not(
     base: Any, rule: str, one: dict[str, str | None], other: dict[str, str | None]
 ) -> None:
+    """git-04: refused at the merge, in CI, and by the reader."""
     base.commit("skill", **{".harness/skills/audit/SKILL.md": SKILL})
     _two_branches(base, one, other)
     install_hooks(base.root, sys.executable)

@@ -15,6 +15,7 @@ from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import Mode, PinSource
 from harnessctl.layers.l3_durable.lock import read_lock
+from harnessctl.layers.l3_durable.rollback import Wanted
 from harnessctl.layers.l3_durable.store import open_store
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, propose, started, store_of, text_of
@@ -170,8 +171,15 @@ def test_author_and_committer_are_those_that_git_would_take(
 def test_git_07_machine_commits_are_not_signed_and_signing_settings_break_nothing(repo: Git) -> None:
     repo("config", "commit.gpgsign", "true")
     repo("config", "user.signingkey", "no-such-key")
-    land(started(repo), "a", "one")
-    assert repo("log", "-1", "--format=%G?", "refs/heads/harness", "--") == "N"
+    store = started(repo)
+    base = store.landed_tip()
+    land(store, "a", "one")
+    merged = propose(store, "b", "two", base)
+    store.rebase_proposal(propose(store, "c", "three", base).id)
+    store.accept(merged.id)
+    repo("config", "gpg.program", "/no/such/program")
+    store_of(repo).rollback(Wanted(base, "base"))
+    assert set(repo("log", "--format=%G?", "refs/heads/harness", "--").split()) == {"N"}
 
 
 def test_git_08_a_linked_worktree_shares_harness_and_id_and_has_a_lock_of_its_own(
