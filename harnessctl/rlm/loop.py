@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from harnessctl.domain.event import Event, EventType
@@ -13,7 +12,9 @@ from harnessctl.domain.outcome import RunStatus
 from harnessctl.models.port import Attempt, ModelReply, ModelRequest, ProviderError
 from harnessctl.rlm.budget import Reservation
 from harnessctl.rlm.cells import run_calls
+from harnessctl.rlm.compaction import after_overflow, make_room
 from harnessctl.rlm.ending import Ending, EndSession
+from harnessctl.rlm.measure import counted, estimate, meter_of
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.protocol import Call, calls_of
 
@@ -38,17 +39,13 @@ async def run_turn(parts: TurnParts, turn: int) -> None:
 
 
 async def _reply_that_fits(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Event]:
-    """Ask; where the request does not fit the model's window, fold old outputs and ask once more."""
+    """Ask with what fits the model's window; where it did not fit after all, once more with less."""
+    await make_room(parts, turn)
     try:
         return await _request(parts, turn)
     except OverflowedError as error:
-        folded = parts.journal.view.foldable()
-        if not folded:
+        if not await after_overflow(parts, turn):
             raise EndSession(error.ending) from error
-        text = f"{len(folded)} outputs left the view: the request did not fit the model's window"
-        data = {"what": "fold", "folded": list(folded), "text": text}
-        parts.journal.record(EventType.COMPACTION, data, turn=turn)
-        parts.watcher.note(text)
     try:
         return await _request(parts, turn)
     except OverflowedError as error:
@@ -58,9 +55,9 @@ async def _reply_that_fits(parts: TurnParts, turn: int) -> tuple[ModelReply | No
 async def _request(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Event]:
     """One request and its reply, None when the user interrupted it."""
     messages, keep = parts.journal.view.ready()
-    prompt = estimate(parts.journal.events, messages, keep, parts.model.count_tokens)
+    prompt = estimate(parts.journal, messages, keep, meter_of(parts))
     identity = parts.model.identity
-    reservation = parts.budget.reserve(parts.consumer, prompt, identity, parts.max_output)
+    reservation = await parts.budget.reserve(parts.node, prompt, identity, parts.max_output)
     request = _record_request(parts, turn, messages, keep, reservation)
     return await _ask(parts, turn, request, messages, reservation), request
 
@@ -69,25 +66,6 @@ def deliver(parts: TurnParts) -> None:
     """Hand the messages that wait to the model: they stand in the log, and in its next request."""
     for letter in parts.inbox.take():
         parts.journal.record(EventType.MESSAGE, letter.to_json("delivered"))
-
-
-def estimate(
-    events: Sequence[Event],
-    messages: tuple[Message, ...],
-    keep: int,
-    count: Callable[[tuple[Message, ...]], int],
-) -> int:
-    """Estimated prompt tokens of ``messages``.
-
-    What the provider counted for the last request stands for the ``keep`` messages it shares with
-    this one; only what is new is counted.
-    """
-    last = next((e for e in reversed(events) if e.type is EventType.REPLY), None)
-    if last is not None and keep and "error" not in last.data:
-        usage = last.data.get("usage") or {}
-        if usage.get("prompt") and not usage.get("estimated"):
-            return int(usage["prompt"]) + count(messages[keep:])
-    return count(messages)
 
 
 def _record_request(
@@ -103,6 +81,7 @@ def _record_request(
         "keep": keep if prefix is not None else 0,
         "append": [m.to_json() for m in messages[keep if prefix is not None else 0 :]],
         "digest": parts.journal.view.digest(),
+        "counted": counted(parts.journal, messages, keep, parts.model.count_tokens),
         "tool": parts.protocol == "tool",
         "params": dict(parts.params),
         "estimate": reservation.prompt,
@@ -126,7 +105,7 @@ async def _ask(
     task = asyncio.ensure_future(
         parts.model.complete(call, on_text=parts.watcher.text, on_wait=parts.watcher.wait)
     )
-    spent = Usage(prompt=reservation.prompt, calls=1, estimated=True)
+    spent = reservation.estimate
     try:
         with parts.interrupts.aim(task.cancel):
             reply = await task

@@ -8,14 +8,14 @@ a result, because the session stopped in between) is answered here and not in th
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from harnessctl.domain.canonical import canonical_json
 from harnessctl.domain.event import Event, EventType, is_aside
-from harnessctl.domain.message import Message, ToolCall
+from harnessctl.domain.message import Message
+from harnessctl.layers.l1_context.blocks import Block, Part, PartKind, Place, tool_call
+from harnessctl.layers.l1_context.landmarks import Span, output_landmark, within
 
 OPEN_CALL = "[interrupted, effects unknown: the session stopped before this call's result was recorded]"
 #: The same for a call of which the log holds no cell: its code was about to run at most.
@@ -48,49 +48,58 @@ class View:
     """The messages so far. Feed it every event in order, then ask :meth:`ready`.
 
     :ivar messages: the conversation, system message first.
+    :ivar blocks: the same in pieces, one block a message.
     :ivar protocol: how the model asks for code to run.
+    :ivar asked: messages of the last request.
+    :ivar evicted: what left with its turns, as the landmark in the view says.
+    :ivar summary: what the last summary said, as JSON; None when there is none.
     """
 
     def __init__(self, system: str, protocol: Literal["tool", "fence"]) -> None:
-        self.messages: list[Message] = [Message("system", system)]
+        self.blocks = [Block("system", 0, [Part(0, PartKind.SYSTEM, system)])]
+        self.messages: list[Message] = [self.blocks[0].message()]
         self.protocol = protocol
+        self.asked = 0
+        self.evicted: tuple[Span, ...] = ()
+        self.summary: Mapping[str, str] | None = None
         self._fenced = protocol == "fence"
-        self._open: dict[str, None] = {}
-        self._notes: list[str] = []
-        self._results: list[_Shown] = []
+        self._open: dict[str, int] = {}
+        self._notes: list[Part] = []
+        self._task = self._said = -1
         self._unchanged = 0
-        self._asked = ""
+        self._digest_asked = ""
         self._digest = _Digest()
 
     def add(self, event: Event) -> None:
         """Take in one event."""
-        data = event.data
         if is_aside(event):
             return
+        data, n = event.data, event.n
         match event.type:
             case EventType.TASK:
+                self._task = n
                 self._close_calls()
-                self._note(f"{data['text']}\n\n{FENCE_FIRST}" if self._fenced else str(data["text"]))
+                frame = [Part(n, PartKind.FRAME, FENCE_FIRST)] if self._fenced else []
+                self._note(Part(n, PartKind.TASK, str(data["text"])), *frame)
             case EventType.REQUEST:
                 self._close_calls()
-                self._unchanged = len(self.messages)
-                self._asked = str(data.get("digest"))
+                self.asked = self._unchanged = len(self.messages)
+                self._digest_asked = str(data.get("digest"))
             case EventType.REPLY:
-                self._reply(data)
+                self._reply(n, data)
             case EventType.RESULT:
-                before = len(self.messages)
-                self._result(data)
-                # The text stands in the last message, in a new one, or (calls are open) in a later one.
-                self._results.append(_Shown(event.n, str(data.get("text") or ""), max(0, before - 1)))
-            case EventType.COMPACTION:
-                self._fold({int(n) for n in data.get("folded") or ()})
+                self._result(n, data, PartKind.OUTPUT)
             case EventType.REPAIR if data.get("what") == "open_call":
-                self._result(data)
+                self._result(n, data, PartKind.NOTE)
+            case EventType.COMPACTION:
+                self._compact(n, data)
             case EventType.MESSAGE if data.get("state") == "queued":
                 pass
+            case EventType.MESSAGE if data.get("from") == "user":
+                self._said = n
+                self._note(Part(n, PartKind.SAID, str(data.get("text") or "")))
             case EventType.REPAIR | EventType.MESSAGE | EventType.GATE:
-                if data.get("text"):
-                    self._note(str(data["text"]))
+                self._note(Part(n, PartKind.NOTE, str(data.get("text") or "")))
             case _:
                 pass
 
@@ -99,22 +108,27 @@ class View:
         self._close_calls()
         return tuple(self.messages), self._unchanged
 
-    def foldable(self) -> tuple[int, ...]:
-        """Numbers of the result events whose text could leave, oldest first: long ones, not the newest."""
-        return tuple(s.n for s in self._results[:-1] if len(s.text) > len(landmark(s.n, s.text)))
+    @property
+    def pinned(self) -> frozenset[int]:
+        """The events of the active request beside the newest reply: the task, the user's last word."""
+        return frozenset(n for n in (self._task, self._said) if n > 0)
 
-    def _fold(self, numbers: set[int]) -> None:
-        """Put a landmark in the place of these results' texts."""
-        for shown in [s for s in self._results if s.n in numbers]:
-            self._results.remove(shown)
-            for at in range(shown.at, len(self.messages)):
-                content = self.messages[at].content
-                if shown.text and shown.text in content:
-                    text = content.replace(shown.text, landmark(shown.n, shown.text), 1)
-                    self.messages[at] = replace(self.messages[at], content=text)
-                    self._unchanged = min(self._unchanged, at)
-                    break
-        self._digest = _Digest()
+    @property
+    def newest(self) -> int:
+        """Where the newest reply stands among :attr:`blocks`; their count when there is none."""
+        return next(
+            (at for at in range(len(self.blocks) - 1, 0, -1) if self.blocks[at].role == "assistant"),
+            len(self.blocks),
+        )
+
+    def trial(self) -> View:
+        """A copy to try a compaction on."""
+        copy = View("", self.protocol)
+        copy.blocks = [block.copy() for block in self.blocks]
+        copy.messages = list(self.messages)
+        copy.evicted, copy.summary = self.evicted, self.summary
+        copy._task, copy._said = self._task, self._said
+        return copy
 
     def check_last_request(self) -> None:
         """Give up sharing messages with the last request where they are not those it was made of.
@@ -122,92 +136,137 @@ class View:
         For a log that is picked up: another protocol or version may have put the same events into other
         words. The next request then holds all of its messages.
         """
-        if self._unchanged and _Digest().of(self.messages[: self._unchanged]) != self._asked:
+        if self._unchanged and _Digest().of(self.messages[: self._unchanged]) != self._digest_asked:
             self._unchanged = 0
 
     def digest(self) -> str:
         """``sha256:`` digest of the canonical JSON of all messages."""
         return self._digest.of(self.messages)
 
-    def _reply(self, data: Mapping[str, Any]) -> None:
+    def put(self, places: Sequence[Place], texts: Sequence[str]) -> None:
+        """Let each text stand at its place. What is no longer in the view is passed over."""
+        wanted: dict[int, list[tuple[Place, str]]] = {}
+        for place, text in zip(places, texts, strict=True):
+            wanted.setdefault(int(str(place).partition("/")[0]), []).append((place, text))
+        for at, block in enumerate(self.blocks):
+            numbers = {block.n, *(part.n for part in block.parts)} & wanted.keys()
+            if [p for n in numbers for p, text in wanted[n] if block.put(p, text)]:
+                self.messages[at] = block.message()
+
+    def evict(self, n: int, spans: Sequence[Span], landmark: str) -> None:
+        """Take out what came with the events in ``spans``; ``landmark``, of event ``n``, stands there."""
+        old, first = self.blocks[1:], spans[0][0]
+        del self.blocks[1:], self.messages[1:]
+        self.evicted = tuple(spans)
+        stands: Block | None = Block("user", n, [Part(n, PartKind.LANDMARK, landmark)])
+        for block in _remaining(old, spans):
+            if stands is not None and block.n > first:
+                self._append(stands)
+                stands = None
+            self._append(block)
+        if stands is not None:
+            self._append(stands)
+
+    def _compact(self, n: int, data: Mapping[str, Any]) -> None:
+        self._close_calls()
+        before = list(self.messages)
+        places = list(data.get("folded") or ())
+        stands = data.get("stands")
+        if stands is None:  # a log of the time when an output's landmark was not written out
+            stands = [self._landmark(int(place)) for place in places]
+        self.put(places, stands)
+        if data.get("evicted"):
+            spans = [(int(first), int(last)) for first, last in data["evicted"]]
+            self.evict(n, spans, str(data["landmark"]))
+            self.summary = data.get("summary")
+        same = (
+            at for at, (a, b) in enumerate(zip(before, self.messages, strict=False)) if a is not b and a != b
+        )
+        self._unchanged = min(self._unchanged, next(same, min(len(before), len(self.messages))))
+        self._digest = _Digest()
+
+    def _landmark(self, n: int) -> str:
+        texts = (part.text for block in self.blocks for part in block.parts if part.n == n)
+        return output_landmark(n, next(texts, ""))
+
+    def _reply(self, n: int, data: Mapping[str, Any]) -> None:
         self._close_calls()
         if "error" in data:
             if data["error"].get("kind") == "interrupted":
-                self._note(INTERRUPTED_REPLY)
+                self._note(Part(n, PartKind.FRAME, INTERRUPTED_REPLY))
             return
         content, calls = data.get("content") or "", data.get("calls") or ()
         if not content.strip() and not calls:
-            self._note(EMPTY_REPLY)
+            self._note(Part(n, PartKind.FRAME, EMPTY_REPLY))
             return
-        tools = () if self._fenced else tuple(_tool_call(call) for call in calls)
-        self._append(Message("assistant", content, tools))
+        parts = [Part(n, PartKind.REPLY, content)] if content else []
+        self._append(
+            Block("assistant", n, parts, [] if self._fenced else [tool_call(call) for call in calls])
+        )
         for call in calls:
             key = str(call.get("id") or "")
             if call.get("problem"):
-                self._answer(key, str(call["problem"]))
+                self._answer(key, n, Part(n, PartKind.FRAME, str(call["problem"])))
             else:
-                self._open[key] = None
+                self._open[key] = n
         if not calls and data.get("finish") == "length":
-            self._note(CUT_REPLY)
+            self._note(Part(n, PartKind.FRAME, CUT_REPLY))
 
-    def _result(self, data: Mapping[str, Any]) -> None:
-        key, text = str(data.get("call") or ""), str(data.get("text") or "")
+    def _result(self, n: int, data: Mapping[str, Any], kind: PartKind) -> None:
+        key, parts = str(data.get("call") or ""), [Part(n, kind, str(data.get("text") or ""))]
         if self._fenced:
-            text = f"{text}\n\n{FENCE_MEND if data.get('status') == 'error' else FENCE_NEXT}"
+            parts.append(Part(n, PartKind.FRAME, FENCE_MEND if data.get("status") == "error" else FENCE_NEXT))
         if key in self._open:
             del self._open[key]
-            self._answer(key, text)
+            self._answer(key, n, *parts)
         else:
-            self._note(text)
+            self._note(*parts)
 
-    def _answer(self, call: str, text: str) -> None:
+    def _answer(self, call: str, n: int, *parts: Part) -> None:
         if self._fenced or not call:
-            self._append(Message("user", text))
+            self._append(Block("user", n, list(parts)))
         else:
-            self._append(Message("tool", text, call_id=call))
+            self._append(Block("tool", n, list(parts), call_id=call))
         self._say_notes()
 
     def _close_calls(self) -> None:
-        for key in list(self._open):
+        for key, n in list(self._open.items()):
             del self._open[key]
-            self._answer(key, OPEN_CALL)
+            self._answer(key, n, Part(n, PartKind.FRAME, OPEN_CALL))
         self._say_notes()
 
-    def _note(self, text: str) -> None:
+    def _note(self, *parts: Part) -> None:
         """Something said between replies; it waits while calls are open, whose answers must come first."""
-        self._notes.append(text)
+        self._notes += [part for part in parts if part.text or part.kind is PartKind.OUTPUT]
         self._say_notes()
 
     def _say_notes(self) -> None:
         if not self._open:
-            for text in self._notes:
-                self._append(Message("user", text))
+            for part in self._notes:
+                self._append(Block("user", part.n, [part]))
             self._notes.clear()
 
-    def _append(self, message: Message) -> None:
-        last = self.messages[-1]
-        if message.role == "user" and last.role == "user":
+    def _append(self, block: Block) -> None:
+        last = self.blocks[-1]
+        if block.role == "user" and last.role == "user":
             # Several providers refuse two user messages in a row.
-            self.messages[-1] = replace(last, content=f"{last.content}\n\n{message.content}")
+            last.parts += block.parts
+            self.messages[-1] = last.message()
             self._unchanged = min(self._unchanged, len(self.messages) - 1)
         else:
-            self.messages.append(message)
+            self.blocks.append(block)
+            self.messages.append(block.message())
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A result's text, of event ``n``; it stands in message ``at`` or one after it."""
-
-    n: int
-    text: str
-    at: int
-
-
-def landmark(n: int, text: str) -> str:
-    """What stands for a result that left the view: how it ended, and where it can be read."""
-    last = text.rstrip().rpartition("\n")[2]
-    end = f" {last}" if last.startswith("[cell ") and len(last) < 300 else ""
-    return f"[output left out to fit the window: {len(text):,} characters, event #{n} of this session.{end}]"
+def _remaining(blocks: Iterable[Block], spans: Sequence[Span]) -> Iterable[Block]:
+    """What stays of ``blocks``; the pieces of user messages one by one, earlier landmarks not at all."""
+    for block in blocks:
+        if block.role == "user":
+            for part in block.parts:
+                if part.kind is not PartKind.LANDMARK and not within(part.n, spans):
+                    yield Block("user", part.n, [part])
+        elif not within(block.n, spans):
+            yield block
 
 
 class _Digest:
@@ -244,16 +303,3 @@ def system_of(events: Iterable[Event]) -> str:
             first = event.data["append"][0]
             return str(first["content"]) if first["role"] == "system" else ""
     return ""
-
-
-def _tool_call(call: Mapping[str, Any]) -> ToolCall:
-    """The call as it may be sent again: some providers refuse arguments that are not JSON."""
-    arguments = str(call.get("arguments") or "")
-    try:
-        whole = isinstance(json.loads(arguments), dict)
-    except ValueError:
-        whole = False
-    if not whole:
-        code = call.get("code")
-        arguments = json.dumps({"code": code} if code is not None else {"malformed": arguments})
-    return ToolCall(str(call["id"]), str(call["name"]), arguments)
