@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
-    from harnessctl.rlm.ports import Watcher
+    from harnessctl.rlm.ports import Proposer, Watcher
 
     #: Given a function that queues a message, listens for what the user types while the context lasts.
     Steering = Callable[[Callable[[str], None]], AbstractContextManager[None]]
@@ -196,6 +196,7 @@ def run_session(
     )
 
     async def begin(ports: RunPorts) -> RunOutcome:
+        ports = replace(ports, proposer=_proposer(environment, harness, snapshot, str(source.identity)))
         return await use_case.run(
             spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
         )
@@ -268,6 +269,7 @@ def resume_session(
         )
 
         async def go_on(ports: RunPorts) -> RunOutcome:
+            ports = replace(ports, proposer=_proposer(environment, harness, snapshot, str(source.identity)))
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
@@ -344,6 +346,19 @@ def _in_loop(
             await client.aclose()
 
     return asyncio.run(in_loop())
+
+
+def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapshot, model: str) -> Proposer:
+    """The proposal door of a session that reads ``snapshot``."""
+    import platform
+
+    from harnessctl.layers.l3_durable import secrets
+    from harnessctl.refine.offers import Offers
+    from harnessctl.refine.redact import local_redactor
+    from harnessctl.refine.secrecy import Secrecy
+
+    secrecy = Secrecy(secrets.scan, harness.checks.allow)
+    return Offers(harness, snapshot, secrecy, local_redactor(environment, platform.node()), model)
 
 
 def _safety(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -18,7 +18,7 @@ from harnessctl.config import gate_command
 from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from harnessctl.commands.run import RunOutcome
 
@@ -177,6 +177,13 @@ def watcher_for(*, as_json: bool, json_events: bool) -> watching.Notes:
     return watching.Screen(mask) if sys.stderr.isatty() else watching.PlainLines(mask)
 
 
+def _proposed(made: Mapping[str, Any]) -> str:
+    """What became of a wish for one entry."""
+    if made["update"]:
+        return f"proposed: {made['entry']}: {made['summary']} (harnessctl review show {made['update']})"
+    return f"not proposed: {made['entry']}: {made['refused'] or 'the session took its wish back'}"
+
+
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
     result, mask = outcome.result, bootstrap.mask()
@@ -198,6 +205,10 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
         note(f"  {change.status} {change.path}  {size}")
     if len(result.changes) > SHOWN_FILES:
         note(f"  and {len(result.changes) - SHOWN_FILES} more files")
+    for made in result.proposals:
+        note(mask(f"  {_proposed(made)}"))
+    for copy in result.changed_skills:
+        note(f"  the copy of {copy['entry']} was changed: {', '.join(copy['files'][:SHOWN_FILES])}")
     for move in result.moved:
         note(f"  {move.name}: {move.before or 'absent'} -> {move.after or 'absent'}")
     total = result.total

@@ -12,6 +12,7 @@ from harnessctl.commands.safety import Safety, environment_of, gates_of
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.limits import Limits
 from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
@@ -21,12 +22,14 @@ from harnessctl.rlm.door import Door
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.kernels import Kernels, Wrap, kernel_starter
+from harnessctl.rlm.kernels import Kernels, RunningKernel, Wrap, kernel_starter
 from harnessctl.rlm.parts import TurnParts
-from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Watcher, WorkTree
+from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Proposer, Watcher, WorkTree
+from harnessctl.rlm.proposing import Proposing
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recorder import Recorder, StorageError
 from harnessctl.rlm.result import write_whole
+from harnessctl.rlm.skill_copies import MODULES_NAME, SkillCopies
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,10 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class RunPorts:
-    """Adapters, built by the composition root."""
+    """Adapters, built by the composition root.
+
+    :ivar proposer: None where nothing can be proposed.
+    """
 
     model: ModelClient
     worktree: WorkTree
@@ -73,6 +79,7 @@ class RunPorts:
     interrupts: Interrupts
     pin: PinWatch = field(default_factory=NoPin)
     inbox: Inbox = field(default_factory=Inbox)
+    proposer: Proposer | None = None
 
 
 def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View) -> TurnParts:
@@ -84,10 +91,16 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
     header = recorder.events[0].data if recorder.events else None
     environment = _environment(spec, recorder.folder.name)
     door = Door()
+    copies = SkillCopies(snapshot.entries, recorder.folder, journal, ports.watcher)
+    door.admit(copies)
+    proposing = None
+    if ports.proposer is not None:
+        proposing = Proposing(journal, ports.proposer, recorder.folder, snapshot.entries.keys())
+        door.admit(proposing)
     return TurnParts(
         journal=journal,
         model=ports.model,
-        kernels=_kernels(spec, ports, recorder.folder, entries, door),
+        kernels=_kernels(spec, ports, recorder.folder, entries, door, copies),
         budget=Budget(spec.limits, dict(journal.tally.used)),
         limits=spec.limits,
         interrupts=ports.interrupts,
@@ -97,6 +110,8 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
         inbox=ports.inbox,
         pin=ports.pin,
         door=door,
+        proposing=proposing,
+        copies=copies,
         params=spec.params,
         max_output=spec.max_output,
         deadline=None if left is None else ports.clock.monotonic() + left,
@@ -112,13 +127,18 @@ def protocol_of(wanted: str, model: ModelClient) -> Protocol:
 
 
 def _kernels(
-    spec: RunSpec, ports: RunPorts, session: Path, entries: tuple[Entry, ...], door: Door
+    spec: RunSpec,
+    ports: RunPorts,
+    session: Path,
+    entries: tuple[Entry, ...],
+    door: Door,
+    copies: SkillCopies,
 ) -> Kernels:
     folder = session / "kernel"
     file = folder / "entries.json"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        write_whole(file, json.dumps([_for_cells(entry) for entry in entries]).encode())
+        write_whole(file, json.dumps([entry_for_cells(entry) for entry in entries]).encode())
     except OSError as error:
         raise StorageError(file, error.strerror or str(error)) from error
     environment = _environment(spec, session.name, folder)
@@ -129,18 +149,19 @@ def _kernels(
         home.mkdir(mode=0o700, exist_ok=True)
 
         def wrap(command: Sequence[str], sockets: Path) -> Sequence[str]:
-            return sandbox.wrap(command, (sockets, home), (file,))
+            readable = (file, file.with_name(MODULES_NAME), copies.folder)
+            return sandbox.wrap(command, (sockets, home), readable)
 
-    return Kernels(kernel_starter(spec.python.path, root, folder, environment, file, door, wrap))
+    begin = kernel_starter(spec.python.path, root, folder, environment, file, door, wrap)
+
+    async def start() -> RunningKernel:
+        copies.ready()
+        return await begin()
+
+    return Kernels(start)
 
 
 def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:
     return environment_of(
         spec.variables, spec.safety, session=session, keys=spec.key_names, python=spec.python, folder=folder
     )
-
-
-def _for_cells(entry: Entry) -> dict[str, object]:
-    """The entry as ``harness.show`` in a cell has it."""
-    texts = {file.path: file.data.decode("utf-8-sig", "replace") for file in entry.files}
-    return {**entry.to_json(), "files": texts}

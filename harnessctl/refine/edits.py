@@ -68,7 +68,7 @@ def build_edits(reply: Reply, snapshot: Snapshot, *, verified: bool) -> BuiltEdi
         notes.extend(f"{entry_id}: {note}" for note in said)
         if edit is not None:
             problems.extend(_frontmatter_problems(source, edit))
-            rules = rules_of(edit, snapshot.entries.get(str(entry_id)), _tools(edit))
+            rules = rules_of(edit, snapshot.entries.get(str(entry_id)), tools_of(edit))
             rules += [] if any(c.quote.strip() for c in source.evidence) else [NO_QUOTE]
             built.append(BuiltEdit(edit, source, tuple(rules)))
     if problems:
@@ -224,7 +224,8 @@ def _frontmatter_problems(source: Edit, edit: EntryEdit) -> list[Problem]:
     return [Problem(source.path, f"the entry's {p.path or 'frontmatter'} {p.message}") for p in found]
 
 
-def _tools(edit: EntryEdit) -> tuple[str, ...]:
+def tools_of(edit: EntryEdit) -> tuple[str, ...]:
+    """The tools that a subagent may use after ``edit``; empty for all, and for other kinds."""
     if edit.id.kind is not Kind.SUBAGENT or not edit.files:
         return ()
     main = Entry(edit.id, edit.files).main

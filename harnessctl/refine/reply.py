@@ -118,6 +118,16 @@ def parse_reply(text: str, *, cut: bool = False) -> Reply:
         if cut:
             raise _rejected("it was cut off at the output limit; answer shorter") from error
         raise
+    return read_reply(value)
+
+
+def read_reply(value: Mapping[str, Any]) -> Reply:
+    """A reply from its JSON object.
+
+    :raises ReplyRejectedError: the ``refiner_reply`` schema refuses it.
+    """
+    if not _is_unicode(value):
+        raise _rejected("it holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
     problems = validate("refiner_reply", value)
     if problems:
         raise ReplyRejectedError(tuple(Problem(p.path, p.message) for p in problems))
@@ -166,8 +176,6 @@ def find_object(text: str) -> dict[str, Any]:
             elif tried == 0:
                 trouble = "its JSON object has no 'edits'"
         at = text.find("{", end, MAX_REPLY)
-    if found and not _is_unicode(found[0]):
-        raise _rejected("it holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
     if len(found) > 1:
         raise _rejected(f"it holds {len(found)} JSON objects with 'edits'; give exactly one")
     if not found:
@@ -175,9 +183,9 @@ def find_object(text: str) -> dict[str, Any]:
     return found[0]
 
 
-def _is_unicode(value: dict[str, Any]) -> bool:
+def _is_unicode(value: Mapping[str, Any]) -> bool:
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        json.dumps(dict(value), ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -14,7 +14,9 @@ from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels
 from harnessctl.rlm.ports import Clock, PinWatch, Watcher
+from harnessctl.rlm.proposing import Proposing
 from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.skill_copies import SkillCopies
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class TurnParts:
 
     :ivar deadline: moment of :class:`Clock` at which the session must end, None without one.
     :ivar door: answers what cells ask of the host.
+    :ivar proposing: what cells wish to be remembered, None where nothing can be proposed.
+    :ivar copies: of pinned skills, on disk.
     :ivar gates: what an answer must pass, None when there is nothing.
     :ivar consumer: who asks the model: ``root`` or a child's name.
     """
@@ -39,6 +43,8 @@ class TurnParts:
     inbox: Inbox
     pin: PinWatch
     door: Door
+    proposing: Proposing | None = None
+    copies: SkillCopies | None = None
     consumer: str = "root"
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None

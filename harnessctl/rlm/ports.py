@@ -6,12 +6,14 @@ Adapters live where the knowledge is (git's in ``layers.l3_durable``) and are bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from harnessctl.domain.change import FileChange
 from harnessctl.domain.event import Event
+from harnessctl.domain.trajectory import Trajectory
 from harnessctl.models.port import Attempt
 
 
@@ -61,6 +63,50 @@ class PinWatch(Protocol):
 
     def revoked(self) -> tuple[str, ...]:
         """Ids of updates in the pin that were taken back since the session began; asked once a turn."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What an edit of a session would make of an entry.
+
+    :ivar entry: the entry as cells see it (its id, description, files, …), None when it would be gone.
+    :ivar notes: what was toned down, in words for the cell.
+    """
+
+    action: str
+    entry: Mapping[str, Any] | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A proposal that now waits for review."""
+
+    update: str
+    commit: str
+    summary: str
+
+
+class Proposer(Protocol):
+    """The proposal door: a session's wishes become updates that wait for a person, and nothing else.
+
+    Edits are JSON objects as a refiner writes them (CONTRACT 9), all of one entry, in the order in which
+    the session wanted them; each works on what those before it made.
+    """
+
+    def judge(self, edits: Sequence[Mapping[str, Any]], trajectory: Trajectory) -> Judged:
+        """What ``edits`` would make, by the rules of :meth:`propose`; nothing is written.
+
+        :raises HarnessError: they cannot be proposed, in words for whoever wrote the last of them.
+        """
+        ...
+
+    def propose(self, edits: Sequence[Mapping[str, Any]], trajectory: Trajectory) -> Made | None:
+        """Propose what ``edits`` make, on evidence from ``trajectory``; None where they undo each other.
+
+        :raises HarnessError: refused, or not possible now; nothing was written.
+        """
         ...
 
 

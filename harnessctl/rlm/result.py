@@ -61,6 +61,8 @@ class RunResult:
     :ivar sandbox: None without one.
     :ivar skipped: ids of entries left out with ``--skip-broken``.
     :ivar moved: harness state that moved during the run for no known reason.
+    :ivar proposals: what became of what the session's cells wished to be remembered.
+    :ivar changed_skills: copies of skills that cells changed: {"entry", "files"}.
     """
 
     session: str
@@ -81,6 +83,8 @@ class RunResult:
     allowed_inputs: Mapping[str, list[str]] = field(default_factory=lambda: {"globs": [], "changed": []})
     sandbox: Mapping[str, bool] | None = None
     moved: tuple[Moved, ...] = ()
+    proposals: tuple[Mapping[str, Any], ...] = ()
+    changed_skills: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def total(self) -> Usage:
@@ -119,6 +123,8 @@ class RunResult:
             "artifacts": [a.to_json() for a in self.artifacts],
             "skipped": list(self.skipped),
             "moved": [m.to_json() for m in self.moved],
+            "proposals": [dict(p) for p in self.proposals],
+            "changed_skills": [dict(s) for s in self.changed_skills],
         }
 
     def write(self, folder: Path) -> Path:

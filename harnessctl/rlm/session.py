@@ -138,6 +138,7 @@ def _loop_time(parts: TurnParts) -> float | None:
 def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessState) -> SessionEnd:
     if ending.reason == "storage":
         parts.journal.relieve()
+    _close_rooms(parts)
     state, moved = _moves(parts.journal.tally.harness_state, fence)
     tree = ""
     with contextlib.suppress(HarnessError):
@@ -153,6 +154,15 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
         with contextlib.suppress(StorageError):
             _record_end(parts, end)
     return end
+
+
+def _close_rooms(parts: TurnParts) -> None:
+    """Say what became of copied skills, and make proposals of what cells wished: before the fence is read."""
+    if parts.copies is not None:
+        with contextlib.suppress(HarnessError):  # a full disk: the end that follows says so
+            parts.copies.close()
+    if parts.proposing is not None:
+        parts.proposing.settle()
 
 
 def _moves(before: Mapping[str, str], fence: HarnessState) -> tuple[Mapping[str, str], tuple[str, ...]]:

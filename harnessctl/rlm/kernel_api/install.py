@@ -28,6 +28,7 @@ from .entries import Harness
 from .host import Host
 from .output import keep_messages_valid, wait_for_reader
 from .shell import Final, Shell, final, leave_cell, make_exit
+from .skills import find_skills
 from .variables import Variables
 
 
@@ -60,6 +61,7 @@ def install(ip: Any, entries: str, door: str) -> None:
     # Builtins, so that ``%reset`` and a module that a cell imports both see them.
     builtins.final = final  # type: ignore[attr-defined]
     builtins.harness = Harness(entries, Host(door))  # type: ignore[attr-defined]
+    find_skills(os.path.join(os.path.dirname(entries), "modules.json"))
     # What models use without importing it; hidden, so that ``%who`` lists the cells' own names only.
     common = {"os": os, "re": re, "json": json, "subprocess": subprocess, "Path": Path}
     ip.user_ns.update(common)

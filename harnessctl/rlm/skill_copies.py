@@ -1,0 +1,171 @@
+"""Copies of pinned skills on disk, for a session: scripts can be run, Python-backed skills imported.
+
+A copy is made from the pinned bytes, read-only, in the session's own folder: ``skills/<name>``. Those of
+Python-backed skills are there when a kernel starts, others when a cell asks for them. Before a kernel
+starts, and at the end, each copy is compared with the pin; one that a cell changed is said, and put
+back. The folder goes with the session, so that no other session could read what was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harnessctl.domain.canonical import sha256_hex
+from harnessctl.domain.entry import Entry
+from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.event import EventType
+from harnessctl.domain.ids import EntryId, Kind
+from harnessctl.layers.l1_context.skills import inner_path, python_module
+from harnessctl.rlm.door import Handler
+from harnessctl.rlm.journal import Journal
+from harnessctl.rlm.ports import Watcher
+from harnessctl.rlm.recorder import StorageError
+
+FOLDER_NAME = "skills"
+#: Beside ``entries.json``: module -> folder that holds it, for the kernel's importer.
+MODULES_NAME = "modules.json"
+#: What running Python leaves beside a module; never read from a copy, so never said.
+_CACHE = "__pycache__"
+#: Changed files that are named.
+_NAMED = 10
+
+
+class SkillCopies:
+    """The copies of one session; a room of the door.
+
+    :param entries: the pinned entries, by id.
+    :param session: the session's folder.
+    :ivar changed: what cells changed so far: {"entry", "files"}.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, Entry], session: Path, journal: Journal, watcher: Watcher
+    ) -> None:
+        self.folder = session / FOLDER_NAME
+        self.changed: list[Mapping[str, Any]] = []
+        self._skills = {name: e for name, e in entries.items() if e.id.kind is Kind.SKILL}
+        self._modules = {name: module for name, e in self._skills.items() if (module := python_module(e))}
+        self._kernel_folder = session / "kernel"
+        self._journal = journal
+        self._watcher = watcher
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """By the name of the request."""
+        return {"harness.path": self.path}
+
+    async def path(self, what: Mapping[str, Any]) -> str:
+        """The folder of the copy of the skill ``id``; made now where there is none.
+
+        :raises UsageError: no skill's id.
+        :raises NotFoundError: no such skill in the pin.
+        :raises StorageError: it cannot be written.
+        """
+        entry = EntryId.parse(str(what.get("id")))
+        if entry.kind is not Kind.SKILL:
+            raise UsageError(
+                f"{entry} is one file, without a folder", id="no_folder", hint="harness.show prints it"
+            )
+        skill = self._skills.get(str(entry))
+        if skill is None:
+            raise NotFoundError(
+                f"no pinned skill {entry}", id="no_entry", hint="harness.list() names them all"
+            )
+        return str(self._made(skill))
+
+    def ready(self) -> None:
+        """Before a kernel starts: copies of what it can import, every copy as pinned.
+
+        :raises StorageError: they cannot be written.
+        """
+        self._say_changed()
+        places = {}
+        for name, module in self._modules.items():
+            places[module] = str(self._made(self._skills[name]) / "src")
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            (self._kernel_folder / MODULES_NAME).write_text(json.dumps(places))
+        except OSError as error:
+            raise StorageError(self.folder, error.strerror or str(error)) from error
+
+    def close(self) -> None:
+        """At the session's end: say what was changed, remove the copies."""
+        self._say_changed()
+        _remove(self.folder)
+
+    def _made(self, skill: Entry) -> Path:
+        target = self.folder / skill.id.name
+        if not target.is_dir() or target.is_symlink():
+            try:
+                _copy(skill, target)
+            except OSError as error:
+                raise StorageError(target, error.strerror or str(error)) from error
+        return target
+
+    def _say_changed(self) -> None:
+        """Compare the copies that there are with the pin; remove those that differ."""
+        for name, skill in self._skills.items():
+            target = self.folder / skill.id.name
+            if not os.path.lexists(target):
+                continue
+            files = tuple(_differences(skill, target))
+            if files:
+                self.changed.append({"entry": name, "files": list(files)})
+                what = f"The copy of {name} was changed during the session ({_named(files)})"
+                text = f"{what}; no session reads that, the pinned content counts."
+                data = {"what": "skill_copy", "text": text, "entry": name, "files": list(files)}
+                self._watcher.note(text)
+                self._journal.record(EventType.REPAIR, data)
+                _remove(target)
+
+
+def _copy(skill: Entry, target: Path) -> None:
+    """Write the files of ``skill`` below ``target``: files 0444 or 0555, folders 0555."""
+    _remove(target)
+    for file in skill.files:
+        path = target / inner_path(skill, file)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        path.chmod(0o555 if file.mode & 0o111 else 0o444)
+    for folder in (*(p for p in target.rglob("*") if p.is_dir()), target):
+        folder.chmod(0o555)
+
+
+def _remove(path: Path) -> None:
+    """Remove a copy, or all of them; nothing that a symbolic link leads to."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+        return
+    for folder, _, _ in os.walk(path):
+        os.chmod(folder, 0o700)  # what lies in a read-only folder cannot be removed
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _differences(skill: Entry, target: Path) -> Iterator[str]:
+    """Paths below ``target`` that are not as pinned: changed, missing, added."""
+    pinned = {inner_path(skill, file): file.sha256 for file in skill.files}
+    found = dict(_hashes(target))
+    yield from sorted(path for path in pinned.keys() | found.keys() if pinned.get(path) != found.get(path))
+
+
+def _hashes(target: Path) -> Iterator[tuple[str, str]]:
+    """(path, SHA-256) of what lies below ``target``; "" for a link and whatever else is no plain file."""
+    if target.is_symlink() or not target.is_dir():
+        yield ".", ""
+        return
+    for folder, folders, files in os.walk(target):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        folders[:] = [name for name in folders if name != _CACHE]
+        for name in (*files, *links):
+            path = Path(folder, name)
+            inner = path.relative_to(target).as_posix()
+            yield inner, sha256_hex(path.read_bytes()) if path.is_file() and not path.is_symlink() else ""
+
+
+def _named(files: tuple[str, ...]) -> str:
+    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    return ", ".join(files[:_NAMED]) + more
