@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.compacting import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.gates import Gates
 from harnessctl.rlm.inbox import Inbox
@@ -29,6 +30,8 @@ class TurnParts:
     :ivar copies: of pinned skills, on disk.
     :ivar gates: what an answer must pass, None when there is nothing.
     :ivar consumer: who asks the model: ``root`` or a child's name.
+    :ivar compaction: whether a cell asked for one.
+    :ivar node: what usage is booked on: the names from the root down, ``root/alice``.
     """
 
     journal: Journal
@@ -46,7 +49,9 @@ class TurnParts:
     proposing: Proposing | None = None
     copies: SkillCopies | None = None
     consumer: str = "root"
+    node: str = "root"
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None
     deadline: float | None = None
     gates: Gates | None = None
+    compaction: CompactionWish = field(default_factory=CompactionWish)
