@@ -94,6 +94,7 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
     :param force: also those that an open proposal or an unpushed record cites.
     """
     from harnessctl.commands import prune as use_case
+    from harnessctl.layers.l3_durable.git.kept_trees import sweep
     from harnessctl.layers.l3_durable.live import LivePin, citing
 
     harness = store()
@@ -104,6 +105,7 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
         cited={} if force else citing(harness.place),
         remove=remove,
         forget=lambda session: LivePin(harness.place, session, "").release(),
+        sweep=lambda trees, running: sweep(harness.state_dir / "worktree", trees, running=running),
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harnessctl.commands.session_pins import is_written
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
 from harnessctl.layers.l3_durable import repairs
@@ -18,6 +17,7 @@ from harnessctl.layers.l3_durable.repairs import Repair
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, read_log
+from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.recorder import Recorder
 
 #: Files of the state folder that are made for the user alone.

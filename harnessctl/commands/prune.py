@@ -7,13 +7,17 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.event import Event
 from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.skill_copies import remove_copies
+from harnessctl.rlm.occupancy import is_written
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -26,11 +30,13 @@ class Candidate:
     """A session that was asked to go.
 
     :ivar why: what keeps it; "" when it goes.
+    :ivar work_tree: the work tree that was made for it, where it still stands; it is the user's and stays.
     """
 
     id: str
     bytes: int
     why: str = ""
+    work_tree: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Pruned:
         """As ``--json`` prints it."""
         return {
             "removed": self.removed,
-            "going": [{"id": c.id, "bytes": c.bytes} for c in self.going],
+            "going": [{"id": c.id, "bytes": c.bytes, "work_tree": c.work_tree} for c in self.going],
             "staying": [{"id": c.id, "why": c.why} for c in self.staying],
         }
 
@@ -58,6 +64,7 @@ def prune(
     cited: Mapping[str, str],
     remove: bool,
     forget: Callable[[str], None],
+    sweep: Callable[[Collection[str], bool], object],
 ) -> Pruned:
     """Remove sessions, or with ``remove`` off say which would go.
 
@@ -65,6 +72,8 @@ def prune(
     :param keep: only those that are not among the newest so many.
     :param cited: sessions that must stay, with the reason.
     :param forget: called with the id of each session that went.
+    :param sweep: called at last with the work trees' states that the sessions left began with, and whether
+        one of them runs.
     :raises UsageError: neither age nor count is given.
     """
     if older_than_s is None and keep is None:
@@ -78,17 +87,20 @@ def prune(
     staying: list[Candidate] = []
     for path in _old(folder, older_than_s, keep):
         why = cited.get(path.name, "")
-        size = _size(path)
+        size, work_tree = _size(path), _work_tree(path)
         with _unused(path) as unused:
             why = why if unused else "it runs"
             if remove and not why:
                 _remove(path)
         if remove and not why:
             forget(path.name)
-        (staying if why else going).append(Candidate(path.name, size, why))
+        (staying if why else going).append(Candidate(path.name, size, why, work_tree))
     if remove:
         for left in folder.glob(f"{GOING_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
+        logs = list(folder.glob(f"*/{LOG_NAME}"))
+        trees = {tree for log in logs if isinstance(tree := _header(log.parent).get("tree"), str)}
+        sweep(trees, any(map(is_written, logs)))
     return Pruned(tuple(going), tuple(staying), remove)
 
 
@@ -111,6 +123,21 @@ def _old(folder: Path, older_than_s: float | None, keep: int | None) -> list[Pat
     return [p for p in names if p not in kept and (limit is None or (p / LOG_NAME).stat().st_mtime < limit)]
 
 
+def _header(path: Path) -> Mapping[str, Any]:
+    """Data of a session's first record, {} where it cannot be read."""
+    try:
+        with (path / LOG_NAME).open("rb") as log:
+            return Event.from_line(log.readline()).data
+    except (OSError, ValueError):
+        return {}
+
+
+def _work_tree(path: Path) -> str | None:
+    header = _header(path)
+    root = header.get("root") if header.get("linked") else None
+    return root if isinstance(root, str) and Path(root).is_dir() else None
+
+
 @contextmanager
 def _unused(path: Path) -> Iterator[bool]:
     """Whether no process writes the session's log; while this lasts none can begin to."""
@@ -130,6 +157,7 @@ def _remove(path: Path) -> None:
     going = path.with_name(GOING_PREFIX + path.name)
     try:
         path.rename(going)
+        remove_copies(going)
         shutil.rmtree(going)
     except OSError as error:
         raise HarnessError(f"cannot remove {path}: {error.strerror}", id="storage") from error

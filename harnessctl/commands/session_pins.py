@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.occupancy import is_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,6 @@ def holds(store: HarnessStore, commit: str, updates: Collection[str]) -> bool:
         return any(content.has_record(update) for update in updates)
     except HarnessError:
         return False
-
-
-def is_written(log: Path) -> bool:
-    """Whether a process holds the lock of the log file ``log``."""
-    with log.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
 
 
 def _of_log(log: Path) -> SessionPin | None:

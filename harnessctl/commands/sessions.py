@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.occupancy import is_written
 
 #: Bytes read at a time from the end of a log.
 CHUNK = 65_536
@@ -126,7 +126,7 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
     except (OSError, ValueError):
         return None
     end = last.data if last is not None and last.type is EventType.END else None
-    running = end is None and _is_written(path)
+    running = end is None and is_written(path)
     return SessionSummary(
         id=folder.name,
         status=str(end["status"]) if end else None,
@@ -156,16 +156,6 @@ def _last_line(path: Path) -> bytes:
             at = file.seek(at - step)
             data = file.read(step) + data
     return data.rstrip(b"\n").rpartition(b"\n")[2]
-
-
-def _is_written(path: Path) -> bool:
-    """Whether a process holds the log's lock."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
 
 
 def masked(event: Event, mask: Mask) -> Event:

@@ -52,6 +52,19 @@ def occupied(state_dir: Path, root: Path, session: str) -> Iterator[None]:
         os.close(fd)
 
 
+def is_written(log: Path) -> bool:
+    """Whether a process holds the lock of the log file ``log``.
+
+    To ask, the lock is held for a moment, shared: a writer that begins meanwhile tries again.
+    """
+    with log.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
 def lock_path(state_dir: Path, root: Path) -> Path:
     """Where the lock of the work tree at ``root`` stands."""
     return state_dir / FOLDER / sha256_hex(os.fsencode(root.resolve()))[:32]

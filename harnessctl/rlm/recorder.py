@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from harnessctl.rlm.ports import Clock
 
 #: Set-aside tails are named after the byte where they stood.
 TORN_PREFIX = "torn-"
+#: Seconds that the lock may be held by somebody who only asks whether it is held (``sessions list``).
+ASKING_S = 0.5
 #: Space held while the log is open: the end record and ``result.json`` fit when the disk is full.
 SPARE_NAME = ".spare"
 SPARE_BYTES = 64 * 1024
@@ -232,15 +235,21 @@ class Recorder:
 
 
 def _lock(fd: int, path: Path) -> None:
-    """:raises ConflictError: another process holds it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise ConflictError(
-            f"{path} is being written by another process",
-            id="session_running",
-            hint="wait for that run to end, or end it",
-        ) from error
+    """:raises ConflictError: another process holds it, longer than those that only ask whether it is held."""
+    end = time.monotonic() + ASKING_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if time.monotonic() >= end:
+                raise ConflictError(
+                    f"{path} is being written by another process",
+                    id="session_running",
+                    hint="wait for that run to end, or end it",
+                ) from error
+            time.sleep(ASKING_S / 100)
+        else:
+            return
 
 
 def _sync_folder(folder: Path) -> None:

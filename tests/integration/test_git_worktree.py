@@ -11,6 +11,7 @@ import pytest
 
 from harnessctl.layers.l3_durable.fence import ABSENT, AS_COMMITTED
 from harnessctl.layers.l3_durable.git.cli import run_git
+from harnessctl.layers.l3_durable.git.kept_trees import GRACE_S, sweep
 from harnessctl.layers.l3_durable.git.worktree import MAX_KEPT, GitWorkTree
 from harnessctl.rlm.ports import HarnessState, WorkTree
 from tests.conftest import Git
@@ -206,3 +207,37 @@ def test_an_init_beside_a_run_is_known(repo: Git) -> None:
     before = store.fence.capture()
     started(repo)
     assert store.fence.unknown_moves(before, store.fence.capture()) == ()
+
+
+def kept(keep: Path) -> set[Path]:
+    return {path for path in keep.rglob("*") if path.is_file()}
+
+
+def test_what_was_kept_goes_when_no_session_needs_it(repo: Git, tmp_path: Path) -> None:
+    keep = tmp_path / "keep"
+    trees = []
+    for text in ("one\n", "two\n", "three\n"):
+        repo.write("note.txt", text)
+        trees.append(GitWorkTree(repo.root, keep, os.environ).tree_hash())
+    patch = GitWorkTree(repo.root, keep, os.environ).patch(*trees[1:])
+    assert b"-two" in patch
+    all_of_it = kept(keep)
+    assert sweep(keep, trees[1:], running=True) == 0, "young, and perhaps not yet named by a running session"
+    assert kept(keep) == all_of_it
+    assert sweep(keep, trees[1:], running=False) > 0
+    assert len(kept(keep)) == len(all_of_it) - 2
+    assert GitWorkTree(repo.root, keep, os.environ).patch(*trees[1:]) == patch
+    for path in kept(keep):
+        os.utime(path, (1, time.time() - GRACE_S - 60))
+    GitWorkTree(repo.root, keep, os.environ).tree_hash()
+    sweep(keep, (), running=True)
+    assert b"+three" in GitWorkTree(repo.root, keep, os.environ).patch(_empty(repo, keep), trees[2])
+    assert len(kept(keep)) == 3
+    assert sweep(keep, (), running=False) > 0
+    assert not kept(keep)
+    assert sweep(tmp_path / "none", (), running=False) == 0
+
+
+def _empty(repo: Git, keep: Path) -> str:
+    (repo.root / "note.txt").unlink()
+    return GitWorkTree(repo.root, keep, os.environ).tree_hash()

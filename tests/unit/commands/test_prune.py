@@ -34,7 +34,13 @@ def names(state: Path) -> str:
 
 
 def ask(state: Path, **more: object) -> Pruned:
-    options: dict[str, object] = {"older_than_s": None, "keep": None, "cited": {}, "remove": True}
+    options: dict[str, object] = {
+        "older_than_s": None,
+        "keep": None,
+        "cited": {},
+        "remove": True,
+        "sweep": lambda *_: None,
+    }
     return prune(state, forget=lambda _: None, **{**options, **more})  # type: ignore[arg-type]
 
 
@@ -76,7 +82,7 @@ def test_what_is_cited_or_runs_stays(state: Path) -> None:
 
 def test_each_that_went_is_forgotten(state: Path) -> None:
     gone: list[str] = []
-    prune(state, older_than_s=None, keep=2, cited={}, remove=True, forget=gone.append)
+    prune(state, older_than_s=None, keep=2, cited={}, remove=True, forget=gone.append, sweep=lambda *_: None)
     assert gone == ["A", "B"]
 
 
@@ -97,3 +103,31 @@ def test_ages(text: str, seconds: float) -> None:
 def test_what_is_no_age(text: str) -> None:
     with pytest.raises(UsageError):
         seconds_in(text)
+
+
+def test_kept_states_go_with_the_last_session_that_needs_them(tmp_path: Path) -> None:
+    swept: list[tuple[set[str], bool]] = []
+    running = None
+    for name in "ABC":
+        running = Recorder.create(tmp_path / "sessions" / name, SystemClock())
+        running.append(EventType.HEADER, {"session": name, "tree": f"sha256:{name}"})
+        if name != "C":
+            running.close()
+    assert running is not None
+    ask(tmp_path, keep=2, sweep=lambda trees, runs: swept.append((set(trees), runs)))
+    assert swept == [({"sha256:B", "sha256:C"}, True)]
+    running.close()
+    ask(tmp_path, keep=1, remove=False, sweep=lambda *_: swept.append((set(), True)))
+    ask(tmp_path, keep=1, sweep=lambda trees, runs: swept.append((set(trees), runs)))
+    assert swept[1:] == [({"sha256:C"}, False)]
+
+
+def test_a_work_tree_made_for_a_session_is_named_and_stays(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    for name, header in (("A", {"linked": {"from": "x"}, "root": str(made)}), ("B", {"root": str(made)})):
+        recorder = Recorder.create(tmp_path / "sessions" / name, SystemClock())
+        recorder.append(EventType.HEADER, {"session": name, **header})
+        recorder.close()
+    assert [c.work_tree for c in ask(tmp_path, keep=0).going] == [str(made), None]
+    assert made.is_dir()

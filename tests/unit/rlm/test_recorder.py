@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from harnessctl.domain.errors import ConflictError, NotFoundError
 from harnessctl.domain.event import Event, EventType
+from harnessctl.rlm import recorder as recording
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, DamagedLogError, parse_log, read_blob, read_trajectory
+from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.recorder import Recorder, StorageError
 
 
@@ -227,3 +232,43 @@ def test_a_failed_write_is_a_storage_error(folder: Path) -> None:
 def test_every_line_is_json_that_any_reader_takes(folder: Path) -> None:
     for line in write(folder).read_text(encoding="ascii").splitlines():
         assert set(json.loads(line)) == {"n", "t", "type", "turn", "data", "prev", "hash"}
+
+
+def hold_shared(path: Path, seconds: float) -> threading.Thread:
+    """Somebody who asks whether the log is being written, slowly."""
+    file = path.open("rb")
+    fcntl.flock(file, fcntl.LOCK_SH)
+
+    def let_go() -> None:
+        time.sleep(seconds)
+        file.close()
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    return thread
+
+
+def test_who_asks_whether_it_is_written_keeps_no_writer_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``sessions list`` in one terminal, ``sessions resume`` in another."""
+    path = write(folder)
+    asking = hold_shared(path, 0.2)
+    Recorder.open(folder, SystemClock()).close()
+    asking.join()
+    monkeypatch.setattr(recording, "ASKING_S", 0.0)
+    asking = hold_shared(path, 0.2)
+    with pytest.raises(ConflictError):
+        Recorder.open(folder, SystemClock())
+    asking.join()
+
+
+def test_who_writes_keeps_others_out(folder: Path) -> None:
+    write(folder)
+    first = Recorder.open(folder, SystemClock())
+    assert is_written(folder / "log.jsonl")
+    with pytest.raises(ConflictError) as caught:
+        Recorder.open(folder, SystemClock())
+    assert caught.value.id == "session_running"
+    first.close()
+    assert not is_written(folder / "log.jsonl")

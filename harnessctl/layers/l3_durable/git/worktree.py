@@ -156,7 +156,8 @@ class GitWorkTree:
 
         What is lost so is only a patch that cannot be shown; that files differ is told by their digests.
         """
-        if path.exists():
+        with suppress(OSError):
+            os.utime(path)  # it is there; what is needed now is not swept away as old
             return
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
