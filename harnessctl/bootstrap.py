@@ -168,6 +168,7 @@ def run_session(
     options = safety or SafetyOptions()
     environment = read_environment()
     harness = store(environment)
+    _propose_left_behind(environment, harness, watcher.note)
     pin = harness.pin(at, allow_revoked=allow_revoked)
     snapshot = harness.snapshot_at(pin.commit)
     chosen = settings(environment, harness, snapshot, flags)
@@ -241,7 +242,9 @@ def resume_session(
 
     close_memory()
     environment = read_environment()
-    state_dir = store(environment).state_dir
+    here = store(environment)
+    state_dir = here.state_dir
+    _propose_left_behind(environment, here, watcher.note)
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
     with closing(stopped.recorder):
         use_case.refuse_ended(
@@ -348,6 +351,18 @@ def _in_loop(
             await client.aclose()
 
     return asyncio.run(in_loop())
+
+
+def _propose_left_behind(
+    environment: Environment, harness: HarnessStore, note: Callable[[str], None]
+) -> None:
+    """Make proposals of what sessions wished that were cut off; what came of it is said."""
+    from harnessctl.commands.left_behind import propose_left_behind
+
+    def door(snapshot: Snapshot, model: str) -> Proposer:
+        return _proposer(environment, harness, snapshot, model)
+
+    propose_left_behind(harness.state_dir / "sessions", harness.snapshot_at, door, note)
 
 
 def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapshot, model: str) -> Proposer:
@@ -463,6 +478,8 @@ def refine(
     environment = read_environment()
     harness = store(environment)
     harness.check_identity()
+    left: list[str] = []
+    _propose_left_behind(environment, harness, left.append)
     chosen = settings(environment, harness, harness.landed_snapshot())
     source = _model(environment, chosen, model, on_progress)
 
@@ -482,7 +499,8 @@ def refine(
         finally:
             await client.aclose()
 
-    return asyncio.run(work())
+    outcome = asyncio.run(work())
+    return replace(outcome, notes=(*left, *outcome.notes))
 
 
 def verify(update: str | None) -> Verification:

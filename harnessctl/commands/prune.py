@@ -16,8 +16,8 @@ from typing import Any
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.event import Event
 from harnessctl.rlm.log import LOG_NAME
-from harnessctl.rlm.skill_copies import remove_copies
 from harnessctl.rlm.occupancy import is_written
+from harnessctl.rlm.skill_copies import remove_copies
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -8,6 +8,7 @@ the next run and ``refine`` call; ``proposals.json`` beside the log says what is
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from harnessctl.domain.ids import EntryId
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.log import read_trajectory
+from harnessctl.rlm.log import LOG_NAME, read_trajectory
 from harnessctl.rlm.ports import Proposer
 from harnessctl.rlm.proposed_edits import edit_of, proposed_by_entry, standing
 from harnessctl.rlm.recorder import StorageError
@@ -134,20 +135,25 @@ class Proposing:
 
 
 def pick_up(folder: Path, proposer_of: Callable[[Trajectory], Proposer]) -> tuple[Settled, ...]:
-    """Make the proposals that a stopped session left as wishes.
+    """Make the proposals that the session in ``folder`` left as wishes when it was cut off.
 
-    :param folder: of a session that no process writes to.
+    Nothing is done for a session that a process writes to; the log is locked meanwhile, so that two
+    do not pick up the same.
+
     :param proposer_of: called only when there is something to do.
+    :raises HarnessError: what the session read is gone, or its log cannot be read.
     """
-    if not waits(folder):
+    if not (folder / STATE_NAME).exists() or not _State.read(folder).waits:
         return ()
-    trajectory = read_trajectory(folder)
-    return _settle(trajectory, folder, proposer_of(trajectory))
-
-
-def waits(folder: Path) -> bool:
-    """Whether the session in ``folder`` may have wishes that are no proposals yet."""
-    return (folder / STATE_NAME).exists() and _State.read(folder).waits
+    with (folder / LOG_NAME).open("rb") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return ()
+        trajectory = read_trajectory(folder)
+        if not proposed_by_entry(trajectory.events):
+            return ()
+        return _settle(trajectory, folder, proposer_of(trajectory))
 
 
 def _settle(trajectory: Trajectory, folder: Path, proposer: Proposer) -> tuple[Settled, ...]:

@@ -123,6 +123,11 @@ class SkillCopies:
                 _remove(target)
 
 
+def remove_copies(session: Path) -> None:
+    """Remove what a session that was cut off left; its folders are read-only."""
+    _remove(session / FOLDER_NAME)
+
+
 def _copy(skill: Entry, target: Path) -> None:
     """Write the files of ``skill`` below ``target``: files 0444 or 0555, folders 0555."""
     _remove(target)

@@ -1,4 +1,4 @@
-"""``harness`` in cells of a real kernel: read everything, propose, import skills; through the installed command."""
+"""``harness`` in cells of real kernels, through the installed command: read, propose, import skills."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def test_the_run_names_what_was_proposed(harnessctl: Run, script: Script, repo: 
 
 REFUSED = {
     "no reason": ('harness.propose("memory/x", description="d", content="c")', "why is needed"),
-    "no text": ('harness.propose("memory/x", description="d", why="w")', "content needed: there is no memory/x yet"),
+    "no text": (
+        'harness.propose("memory/x", description="d", why="w")',
+        "content needed: there is no memory/x yet",
+    ),
     "bad name": ('harness.propose("memory/X Y", description="d", content="c", why="w")', "is not a name"),
     "a person's": ('harness.propose("memory/mine", content="c", why="w")', "belongs to a human"),
     "made up": (
@@ -168,7 +171,7 @@ def add_skill(harnessctl: Run, repo: Git, folder: Path) -> None:
     files = {
         "SKILL.md": SKILL,
         "pyproject.toml": '[project]\nname = "release-audit"\nversion = "1"\n',
-        "src/release_audit/__init__.py": "from release_audit.rules import RULE\n\n\ndef audit():\n    return RULE\n",
+        "src/release_audit/__init__.py": "from .rules import RULE\ndef audit():\n    return RULE\n",
         "src/release_audit/rules.py": "RULE = 'as pinned'\n",
         "scripts/count.sh": "#!/bin/sh\necho counted\n",
         "references/y.md": "More to read.\n",
@@ -238,3 +241,56 @@ def test_a_changed_copy_is_said_and_never_imported_by_the_next_kernel_or_session
     assert said[0] in json.dumps(requests)
     harnessctl("run", "--model", script({"code": LOOK}, {"content": "ok"}), "x", cwd=repo.root)
     assert "as pinned" in texts(logs)[0]
+
+
+WISH = 'harness.propose("memory/x", description="d", content="c", why="because")'
+
+
+KILL_HOST = """\
+import psutil, time
+next(p for p in psutil.Process().parents() if "run" in p.cmdline()).kill()
+time.sleep(30)
+"""
+
+
+def proposals(repo: Git) -> list[str]:
+    """Refs of open proposals."""
+    return repo("for-each-ref", "--format=%(refname)", "refs/harness/proposals").splitlines()
+
+
+def test_a_crash_does_not_lose_a_wish(harnessctl: Run, script: Script, repo: Git) -> None:
+    """The host is killed in the cell after it: the next run makes the proposal, and no second one."""
+    harnessctl("init", cwd=repo.root)
+    model = script({"code": WISH}, {"code": KILL_HOST}, {"content": "never"})
+    harnessctl("run", "--model", model, "x", cwd=repo.root, code=-9)
+    assert proposals(repo) == []
+    done = harnessctl("run", "--model", script({"content": "ok"}), "y", cwd=repo.root)
+    assert "what it wished for memory/x is now a proposal: harnessctl review show 01" in done.err
+    assert len(proposals(repo)) == 1
+    done = harnessctl("run", "--model", script({"content": "ok"}), "y", cwd=repo.root)
+    assert "wished" not in done.err
+    assert len(proposals(repo)) == 1
+
+
+def test_a_resumed_session_still_sees_its_wish_and_proposes_it_once(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    harnessctl("init", cwd=repo.root)
+    look = "print(harness.list())"
+    model = script({"code": WISH}, {"code": KILL_HOST}, {"code": look}, {"content": "ok"})
+    harnessctl("run", "--model", model, "x", cwd=repo.root, code=-9)
+    session = logs.newest()[0]["data"]["session"]
+    harnessctl("sessions", "resume", session, cwd=repo.root)
+    assert "memory/x (proposed: create): d" in texts(logs)[-1]
+    assert len(proposals(repo)) == 1
+
+
+def test_without_an_identity_a_wish_waits(harnessctl: Run, script: Script, repo: Git, home: Path) -> None:
+    harnessctl("init", cwd=repo.root)
+    config = (home / ".gitconfig").read_text()
+    (home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
+    done = harnessctl("run", "--model", script({"code": WISH}, {"content": "ok"}), "x", cwd=repo.root)
+    assert "not proposed: memory/x" in done.err
+    (home / ".gitconfig").write_text(config)
+    harnessctl("run", "--model", script({"content": "ok"}), "y", cwd=repo.root)
+    assert len(proposals(repo)) == 1
