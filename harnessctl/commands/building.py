@@ -16,6 +16,7 @@ from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
+from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.clock import NoPin
 from harnessctl.rlm.door import Door
@@ -90,7 +91,9 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
     left = None if wall is None else wall - journal.tally.running_s
     header = recorder.events[0].data if recorder.events else None
     environment = _environment(spec, recorder.folder.name)
+    budget = Budget(spec.limits, dict(journal.tally.used))
     door = Door()
+    door.admit(Asides(journal, ports.model, budget, spec.params))
     copies = SkillCopies(snapshot.entries, recorder.folder, journal, ports.watcher)
     door.admit(copies)
     proposing = None
@@ -101,7 +104,7 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
         journal=journal,
         model=ports.model,
         kernels=_kernels(spec, ports, recorder.folder, entries, door, copies),
-        budget=Budget(spec.limits, dict(journal.tally.used)),
+        budget=budget,
         limits=spec.limits,
         interrupts=ports.interrupts,
         watcher=ports.watcher,

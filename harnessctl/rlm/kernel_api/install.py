@@ -24,8 +24,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from .asides import Llm
 from .entries import Harness
-from .host import Host
+from .host import Host, HostError
 from .output import keep_messages_valid, wait_for_reader
 from .shell import Final, Shell, final, leave_cell, make_exit
 from .skills import find_skills
@@ -60,7 +61,10 @@ def install(ip: Any, entries: str, door: str) -> None:
     shell = Shell(ip)
     # Builtins, so that ``%reset`` and a module that a cell imports both see them.
     builtins.final = final  # type: ignore[attr-defined]
-    builtins.harness = Harness(entries, Host(door))  # type: ignore[attr-defined]
+    host = Host(door)
+    builtins.harness = Harness(entries, host)  # type: ignore[attr-defined]
+    builtins.llm = Llm(host)  # type: ignore[attr-defined]
+    builtins.HostError = HostError  # type: ignore[attr-defined]
     find_skills(os.path.join(os.path.dirname(entries), "modules.json"))
     # What models use without importing it; hidden, so that ``%who`` lists the cells' own names only.
     common = {"os": os, "re": re, "json": json, "subprocess": subprocess, "Path": Path}
