@@ -21,6 +21,11 @@ it (`run --trust`). Keys themselves are read from your environment by the provid
 """
 
 TAIL = """
+## The prompt
+`prompt.tokens` (2000) bounds what the system prompt shows of the harness; `harnessctl prompt --explain` says
+where each entry went. `prompt.files_tokens` (1500) bounds what it shows of the work tree's own AGENTS.md and
+CLAUDE.md; 0 leaves them unread, as `run --no-repository-files` does once.
+
 ## Gates
 ```toml
 [[gates]]

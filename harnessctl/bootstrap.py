@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harnessctl.commands.verify import Verification
     from harnessctl.config import GateSpec
     from harnessctl.domain.snapshot import Snapshot
+    from harnessctl.layers.l1_context.repository_files import RepositoryText
     from harnessctl.layers.l2_execution.python import PythonChoice
     from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.catalogue import ModelSource
@@ -199,7 +200,7 @@ def run_session(
     )
 
     async def begin(ports: RunPorts) -> RunOutcome:
-        ports = replace(ports, proposer=_proposer(environment, harness, snapshot, str(source.identity)))
+        ports = _with_harness(ports, environment, harness, snapshot, chosen, source)
         return await use_case.run(
             spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
         )
@@ -274,7 +275,7 @@ def resume_session(
         )
 
         async def go_on(ports: RunPorts) -> RunOutcome:
-            ports = replace(ports, proposer=_proposer(environment, harness, snapshot, str(source.identity)))
+            ports = _with_harness(ports, environment, harness, snapshot, chosen, source)
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
@@ -351,6 +352,40 @@ def _in_loop(
             await client.aclose()
 
     return asyncio.run(in_loop())
+
+
+def _with_harness(
+    ports: RunPorts,
+    environment: Environment,
+    harness: HarnessStore,
+    snapshot: Snapshot,
+    chosen: Settings,
+    source: ModelSource,
+) -> RunPorts:
+    """``ports`` with what a session learns and teaches: its proposal door and the repository's own files."""
+    files = repository_files(ports.worktree.root, chosen)
+    door = _proposer(environment, harness, snapshot, str(source.identity))
+    return replace(ports, proposer=door, repository_files=files)
+
+
+def repository_files(root: Path, chosen: Settings) -> RepositoryText:
+    """What AGENTS.md and CLAUDE.md of the work tree at ``root`` say, within the budget of the settings."""
+    from harnessctl.layers.l1_context.repository_files import (
+        RepositoryText,
+        is_guidance,
+        read_repository_files,
+    )
+    from harnessctl.layers.l3_durable.git.repository import Repository
+
+    if not chosen.prompt_files_tokens:
+        return RepositoryText()
+    repository = Repository.open(root)
+    return read_repository_files(
+        root,
+        chosen.prompt_files_tokens,
+        tracked=repository.tracked,
+        nested=repository.tracked_where(is_guidance),
+    )
 
 
 def _propose_left_behind(

@@ -99,6 +99,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     gates: tuple[GateSpec, ...] = ()
     prompt_tokens: int = 2000
+    prompt_files_tokens: int = 1500
     require_shared: bool = False
     secrets_allow: tuple[str, ...] = ()
     branch: str = "harness"
@@ -235,6 +236,7 @@ _KEYS = (
     _Key("budgets.children", _count, "HARNESSCTL_CHILDREN", "harness.children"),
     _Key("budgets.cell_s", _amount, "HARNESSCTL_CELL_S", "harness.cellS"),
     _Key("prompt.tokens", _count, "HARNESSCTL_PROMPT_TOKENS", "harness.promptTokens"),
+    _Key("prompt.files_tokens", _count, "HARNESSCTL_PROMPT_FILES_TOKENS", "harness.promptFilesTokens"),
     _Key("review.require_shared", _flag, "", "harness.requireShared"),
     _Key("secrets.allow", _texts),
     _Key("harness.branch", _text, "", "harness.branch", repository=False),
@@ -315,6 +317,7 @@ def _settings(values: Mapping[str, Any], sources: Mapping[str, str], gates: tupl
         limits=limits,
         gates=gates,
         prompt_tokens=values.get("prompt.tokens", plain.prompt_tokens),
+        prompt_files_tokens=values.get("prompt.files_tokens", plain.prompt_files_tokens),
         require_shared=values.get("review.require_shared", False),
         secrets_allow=values.get("secrets.allow", ()),
         branch=values.get("harness.branch", plain.branch),

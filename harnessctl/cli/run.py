@@ -85,6 +85,9 @@ def command(
     worktree: Annotated[
         bool, typer.Option("--worktree", help="Work in a new work tree of HEAD beside this one.")
     ] = False,
+    no_repository_files: Annotated[
+        bool, typer.Option("--no-repository-files", help="Leave AGENTS.md and CLAUDE.md unread.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
     json_events: Annotated[
         bool, typer.Option("--json-events", help="Print each event as a JSON line, the result last.")
@@ -103,6 +106,7 @@ def command(
         "budgets.wall_s": max_time,
         "budgets.cell_s": cell_time,
         "run.protocol": protocol or None,
+        "prompt.files_tokens": 0 if no_repository_files else None,
     }
     with watcher_for(as_json=as_json, json_events=json_events) as watcher:
         outcome = bootstrap.run_session(

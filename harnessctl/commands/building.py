@@ -12,6 +12,7 @@ from harnessctl.commands.safety import Safety, environment_of, gates_of
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.limits import Limits
 from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l1_context.repository_files import RepositoryText
 from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.python import PythonChoice
@@ -70,6 +71,7 @@ class RunPorts:
     """Adapters, built by the composition root.
 
     :ivar proposer: None where nothing can be proposed.
+    :ivar repository_files: what AGENTS.md and CLAUDE.md of the work tree say.
     """
 
     model: ModelClient
@@ -81,6 +83,7 @@ class RunPorts:
     pin: PinWatch = field(default_factory=NoPin)
     inbox: Inbox = field(default_factory=Inbox)
     proposer: Proposer | None = None
+    repository_files: RepositoryText = field(default_factory=RepositoryText)
 
 
 def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View) -> TurnParts:

@@ -183,7 +183,8 @@ def _view(stopped: Stopped, spec: RunSpec, snapshot: Snapshot, ports: RunPorts) 
     if not system:
         facts = SessionFacts(str(stopped.root), spec.python.path, protocol)
         entries = tuple(snapshot.entries.values())
-        system = system_message(facts, render_harness(entries, spec.prompt_tokens).text)
+        rendered = render_harness(entries, spec.prompt_tokens).text
+        system = system_message(facts, rendered, ports.repository_files.text)
     return View(system, protocol)
 
 

@@ -82,7 +82,8 @@ async def run(
             protocol = protocol_of(spec.protocol, ports.model)
             facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
             entries = tuple(snapshot.entries.values())
-            system = system_message(facts, render_harness(entries, spec.prompt_tokens).text)
+            rendered = render_harness(entries, spec.prompt_tokens).text
+            system = system_message(facts, rendered, ports.repository_files.text)
             parts = parts_of(spec, snapshot, ports, recorder, View(system, protocol))
             header = _header(spec, pin, ports, session, skipped, protocol)
             header |= spec.safety.to_json(parts.gates)
@@ -195,6 +196,8 @@ def _header(
         "protocol": protocol,
         "python": {"path": spec.python.path, "why": spec.python.why, "virtual": spec.python.virtual},
         "base_prompt": base_prompt_digest(),
+        "repository_files": [file.to_json() for file in ports.repository_files.files],
+        "repository_files_left_out": list(ports.repository_files.left_out),
         "limits": asdict(spec.limits),
         "harness_state": dict(ports.harness_state.capture()),
         "tree": ports.worktree.tree_hash(),

@@ -39,11 +39,28 @@ class SessionFacts:
     protocol: str
 
 
-def system_message(facts: SessionFacts, harness: str) -> str:
-    """The whole system message; ``harness`` is the rendered section, "" for an empty harness."""
+def sections(facts: SessionFacts, harness: str, files: str = "", role: str = "") -> dict[str, str]:
+    """The parts of the system message by name, in their order; parts with nothing in them are left out.
+
+    :param harness: the rendered section, "" for an empty harness.
+    :param files: the section on the repository's own files, "" for none.
+    :param role: instructions of the subagent that a child works as.
+    """
     tool = facts.protocol == "tool"
     session = f"# Session\nRepository: {facts.root}\nPython: {facts.python}"
     if tool:
         session += "\nYou have the tool ipython."
-    way = "" if tool else fence_prompt()
-    return "\n\n".join(part for part in (base_prompt(), session, harness, way) if part)
+    parts = {
+        "base prompt": base_prompt(),
+        "session": session,
+        "role": role,
+        "repository files": files,
+        "harness": harness,
+        "how to act": "" if tool else fence_prompt(),
+    }
+    return {name: text for name, text in parts.items() if text}
+
+
+def system_message(facts: SessionFacts, harness: str, files: str = "", role: str = "") -> str:
+    """The whole system message; parameters as :func:`sections`."""
+    return "\n\n".join(sections(facts, harness, files, role).values())

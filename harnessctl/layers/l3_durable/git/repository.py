@@ -116,6 +116,10 @@ class Repository:
         """Whether the index holds ``path``, relative to the work tree's root."""
         return path in self.raw.index
 
+    def tracked_where(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Paths in the index that ``wanted`` says yes to, sorted."""
+        return tuple(sorted(entry.path for entry in self.raw.index if wanted(entry.path)))
+
     # -- configuration -------------------------------------------------------------------------
 
     def config(self, key: str) -> str | None:
