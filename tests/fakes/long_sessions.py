@@ -27,21 +27,6 @@ WORDS = (
     *("alpha", "beta", "gamma", "delta", "request", "timeout", "retry"),
     *("user", "order", "index", "cache", "build", "failed", "passed"),
 )
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "request",
-    "timeout",
-    "retry",
-    "user",
-    "order",
-    "index",
-    "cache",
-    "build",
-    "failed",
-    "passed",
-]
 
 
 class LongModel:
