@@ -138,6 +138,7 @@ def run_session(
     model: str | None = None,
     at: str | None = None,
     python: str | None = None,
+    kernel: str | None = None,
     flags: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
     allow_revoked: bool = False,
@@ -175,8 +176,8 @@ def run_session(
     chosen = settings(environment, harness, snapshot, flags)
     source = _model(environment, chosen, model, on_progress)
     pinned = () if options.no_gates else chosen.gates
-    settle_trust(pinned, None if python else brought_python(chosen), harness.state_dir, options)
-    kernel_python = _python(harness, chosen, python, trust=True)
+    settle_trust(pinned, None if python or kernel else brought_python(chosen), harness.state_dir, options)
+    kernel_python = _python(harness, chosen, python, kernel, trust=True)
     kept = _safety(
         environment,
         harness,
@@ -225,6 +226,7 @@ def resume_session(
     task: str = "",
     model: str | None = None,
     python: str | None = None,
+    kernel: str | None = None,
     flags: Mapping[str, Any] | None = None,
     allow_revoked: bool = False,
     trust: bool = False,
@@ -258,8 +260,10 @@ def resume_session(
         snapshot = harness.snapshot_at(stopped.pin.commit)
         chosen = settings(environment, harness, snapshot, flags)
         source = _model(environment, chosen, model or stopped.model_name or None, on_progress)
-        kernel_python = None if python else stopped.python
-        kernel_python = kernel_python or _python(harness, chosen, python, trust=trust)
+        kernel_python = None if python or kernel else stopped.python
+        if kernel_python is None:
+            kernel = kernel or (None if python else stopped.kernel)
+            kernel_python = _python(harness, chosen, python, kernel, trust=trust)
         box = stopped.header.get("sandbox")
         kept = _safety(environment, harness, kernel_python, (), sandbox=box).at(stopped.root)
         say_exposure(kept, chosen.api_key_env, watcher.note)
@@ -482,9 +486,15 @@ class _LinkedTrees:
         remove_linked(root, path, self._variables)
 
 
-def _python(harness: HarnessStore, chosen: Settings, flag: str | None, *, trust: bool) -> PythonChoice:
+def _python(
+    harness: HarnessStore, chosen: Settings, flag: str | None, kernel: str | None, *, trust: bool
+) -> PythonChoice:
     from harnessctl.layers.l2_execution.python import choose_python
 
+    if kernel:
+        from harnessctl.layers.l2_execution.kernelspecs import kernel_named
+
+        return kernel_named(kernel)
     where = chosen.sources.get("run.python", "")
 
     return choose_python(

@@ -35,6 +35,9 @@ def command(
         str, typer.Option("--at", metavar="REV", help="Entries of this revision, not the pin.")
     ] = "",
     python: Annotated[str, typer.Option("--python", help="Python that the kernel runs on.")] = "",
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help="Installed Jupyter kernel to run instead.")
+    ] = "",
     protocol: Annotated[
         str, typer.Option("--protocol", help="tool, fence, or auto: what the model can do.")
     ] = "",
@@ -113,7 +116,7 @@ def command(
             task=_task(task),
             model=model or None,
             at=at or None,
-            python=python or None,
+            **kernel_choice(python, kernel),
             flags=flags,
             skip_broken=skip_broken,
             allow_revoked=allow_revoked,
@@ -133,6 +136,18 @@ def command(
             on_progress=watcher.progress,
         )
     conclude(outcome, watcher, as_json=as_json, json_events=json_events)
+
+
+def kernel_choice(python: str, kernel: str) -> dict[str, str | None]:
+    """What the kernel runs on, as the command line has it.
+
+    :raises UsageError: both are given.
+    """
+    if python and kernel:
+        raise UsageError(
+            "--python and --kernel both say what the kernel runs on", id="usage", hint="give one of them"
+        )
+    return {"python": python or None, "kernel": kernel or None}
 
 
 def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, json_events: bool) -> NoReturn:

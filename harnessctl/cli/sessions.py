@@ -178,6 +178,9 @@ def resume_command(
     task: Annotated[str, typer.Option("--task", help="More to do; needed where there is an answer.")] = "",
     model: Annotated[str, typer.Option("--model", help="Go on with another model.")] = "",
     python: Annotated[str, typer.Option("--python", help="Python that the new kernel runs on.")] = "",
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help="Installed Jupyter kernel to run instead.")
+    ] = "",
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", min=1, help="New limit of turns, those before included.")
     ] = None,
@@ -206,7 +209,7 @@ def resume_command(
     Nothing that ran is run again. The kernel is new: the model is told which variables are lost, and for a
     call that was cut off that its effects are unknown. Pin, limits and what was used count on.
     """
-    from harnessctl.cli.run import conclude, steering_for, watcher_for
+    from harnessctl.cli.run import conclude, kernel_choice, steering_for, watcher_for
 
     flags = {
         "budgets.turns": max_turns,
@@ -219,7 +222,7 @@ def resume_command(
             session=session,
             task=task,
             model=model or None,
-            python=python or None,
+            **kernel_choice(python, kernel),
             flags=flags,
             allow_revoked=allow_revoked,
             trust=trust,

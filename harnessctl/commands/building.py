@@ -147,7 +147,7 @@ def _kernels(
         write_whole(file, json.dumps([entry_for_cells(entry) for entry in entries]).encode())
     except OSError as error:
         raise StorageError(file, error.strerror or str(error)) from error
-    environment = _environment(spec, session.name, folder)
+    environment = _environment(spec, session.name, folder) | dict(spec.python.variables)
     root, sandbox = ports.worktree.root, spec.safety.sandbox
     wrap: Wrap | None = None
     if sandbox is not None:
@@ -158,7 +158,9 @@ def _kernels(
             readable = (file, file.with_name(MODULES_NAME), copies.folder)
             return sandbox.wrap(command, (sockets, home), readable)
 
-    begin = kernel_starter(spec.python.path, root, folder, environment, file, door, wrap)
+    begin = kernel_starter(
+        spec.python.path, root, folder, environment, file, door, wrap, command=spec.python.command
+    )
 
     async def start() -> RunningKernel:
         copies.ready()

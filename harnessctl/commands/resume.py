@@ -62,9 +62,16 @@ class Stopped:
         return str(self.header["session"])
 
     @property
+    def kernel(self) -> str:
+        """Name of the installed Jupyter kernel that it runs on, "" for none."""
+        return str(self.header["python"].get("kernel") or "")
+
+    @property
     def python(self) -> PythonChoice | None:
-        """The Python of its kernels, None when that is gone."""
+        """The Python of its kernels, None when that is gone or is that of an installed Jupyter kernel."""
         said = self.header["python"]
+        if self.kernel:
+            return None
         if not Path(said["path"]).exists():
             return None
         return PythonChoice(said["path"], "as before", virtual=bool(said.get("virtual")))

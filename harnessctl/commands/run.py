@@ -194,7 +194,7 @@ def _header(
         "model": ports.model.identity.to_json(),
         "model_name": spec.model_name,
         "protocol": protocol,
-        "python": {"path": spec.python.path, "why": spec.python.why, "virtual": spec.python.virtual},
+        "python": spec.python.to_json(),
         "base_prompt": base_prompt_digest(),
         "repository_files": [file.to_json() for file in ports.repository_files.files],
         "repository_files_left_out": list(ports.repository_files.left_out),

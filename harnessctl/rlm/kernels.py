@@ -68,6 +68,7 @@ def kernel_starter(
     door: Door,
     wrap: Wrap | None = None,
     launch: Launch = GuardedProcess.start,
+    command: tuple[str, ...] = (),
 ) -> StartKernel:
     """A starter of real kernels that know ``final`` and the rules of cells.
 
@@ -75,6 +76,7 @@ def kernel_starter(
     :param door: answers what cells ask of the host.
     :param wrap: puts the kernel's command into a sandbox that shows the folder given beside it.
     :param launch: starts the kernel's process.
+    :param command: an installed kernel's command line; () for that of ``python``'s ipykernel.
     """
 
     async def start() -> RunningKernel:
@@ -88,9 +90,8 @@ def kernel_starter(
         try:
             path = await door.listen(sockets)
             load = _LOAD.format(path=kernel_api.__file__, entries=str(entries), door=str(path))
-            spec = KernelSpec(
-                python, cwd, folder, environment, (load, _LIMIT), wrap, known, sockets=sockets, launch=launch
-            )
+            setup = (load, _LIMIT)
+            spec = KernelSpec(python, cwd, folder, environment, setup, wrap, known, launch, command, sockets)
             return await Kernel.start(spec)
         except OSError:
             shutil.rmtree(sockets, ignore_errors=True)

@@ -64,6 +64,7 @@ class KernelSpec:
     :ivar wrap: puts the command into a sandbox that shows the folder with its sockets; None: as it is.
     :ivar launch: starts the process.
     :ivar setup: cells run before the first one; IPython does not count them.
+    :ivar command: the kernel's command line with ``{connection_file}``; (): that of ``python``'s ipykernel.
     :ivar sockets: a short folder private to the user, removed with the kernel; None makes one.
     """
 
@@ -74,8 +75,9 @@ class KernelSpec:
     setup: tuple[str, ...] = ()
     wrap: Callable[[Sequence[str], Path], Sequence[str]] | None = None
     signs: KernelSigns = field(default_factory=KernelSigns)
-    sockets: Path | None = None
     launch: Launch = GuardedProcess.start
+    command: tuple[str, ...] = ()
+    sockets: Path | None = None
 
 
 class Kernel:
@@ -195,7 +197,11 @@ class Kernel:
     async def _launch(self) -> None:
         info = connection(self._sockets)
         file = write_connection(self._sockets, info)
-        command: tuple[str, ...] = (self._spec.python, *LAUNCHER, "-f", str(file), *OPTIONS)
+        usual = (self._spec.python, *LAUNCHER, "-f", "{connection_file}")
+        command = tuple(
+            part.replace("{connection_file}", str(file))
+            for part in (*(self._spec.command or usual), *OPTIONS)
+        )
         if self._spec.wrap is not None:
             command = tuple(self._spec.wrap(command, self._sockets))
         process = await self._spec.launch(

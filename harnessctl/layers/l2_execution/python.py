@@ -21,11 +21,21 @@ class PythonChoice:
 
     :ivar why: for ``run`` to say: ``--python``, ``the project's .venv``, …
     :ivar virtual: it belongs to a virtual environment whose programs the kernel should find first.
+    :ivar kernel: name of the installed Jupyter kernel that brings it; "" for none.
+    :ivar command: that kernel's command line, with ``{connection_file}``; () for the usual one.
+    :ivar variables: names and values that it adds to the environment.
     """
 
     path: str
     why: str
     virtual: bool = False
+    kernel: str = ""
+    command: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in a session's header."""
+        return {"path": self.path, "why": self.why, "virtual": self.virtual, "kernel": self.kernel or None}
 
 
 def choose_python(
