@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     },
     "Work and learn": {
         "run": Verb("harnessctl.cli.run:command", "Run the agent on a task, with the pinned harness."),
+        "prompt": Verb("harnessctl.cli.prompt:command", "The system message of the next run, explained."),
         "sessions": Verb("harnessctl.cli.sessions:app", "List and read past sessions."),
         "refine": Verb("harnessctl.cli.refine:command", "Turn a session's log into a proposal."),
         "review": Verb("harnessctl.cli.review:app", "List, read, edit, accept, reject proposals."),
