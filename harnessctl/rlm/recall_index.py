@@ -136,7 +136,7 @@ class Index:
         # A stable sort: among equals the index's own order stays.
         return sorted((hit for hit in hits if hit.words), key=lambda hit: -hit.words)[:k]
 
-    def catch_up(self, events: Sequence[Event], stop: int, most: int = INLINE) -> None:
+    def catch_up(self, events: Sequence[Event], stop: int, most: int) -> None:
         """Take in up to ``most`` events before ``stop``. Where that fails, scans find the same."""
         if self._without or stop <= self._head:
             return
@@ -156,7 +156,7 @@ class Index:
         indexed: list[int] = []
         if not self._without:
             if stop - self._head <= INLINE or not self._head:
-                self.catch_up(events, stop)
+                self.catch_up(events, stop, INLINE)
             try:
                 indexed = self._query(wanted, k)
             except (sqlite3.Error, OSError):
@@ -180,7 +180,7 @@ class Index:
         self.close()
         self.path.unlink(missing_ok=True)
         self._head = 0
-        self.catch_up(events, stop)
+        self.catch_up(events, stop, INLINE)
 
     def _give_up(self) -> None:
         """Do without for the rest of the session, and give back the space."""
