@@ -20,7 +20,7 @@ from harnessctl.layers.l1_context.landmarks import Address, parse_address
 from harnessctl.layers.l1_context.outline import outline
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.log import read_blob, read_trajectory
+from harnessctl.rlm.log import LOG_NAME, read_blob, read_trajectory
 from harnessctl.rlm.recall_index import BATCH, Index
 
 #: Characters, or bytes, of one answer.
@@ -169,7 +169,7 @@ class Recall:
         lost = NotFoundError(
             f"no session {session} below this one", id="no_session", hint="write #n for this session's own"
         )
-        if not session.isalnum():
+        if not session.isalnum() or not (self._of(session) / LOG_NAME).exists():
             raise lost
         trajectory = await asyncio.to_thread(read_trajectory, self._of(session))
         parent = trajectory.header.get("parent")
