@@ -55,6 +55,7 @@ def find_skills(file: str) -> None:
         return
     with open(file, encoding="utf-8") as stream:
         named: dict[str, str] = json.load(stream)
-    places = {name: folder for name, folder in named.items() if name not in sys.stdlib_module_names}
+    standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())  # none before Python 3.10
+    places = {name: folder for name, folder in named.items() if name not in standard}
     if places:
         sys.meta_path.insert(0, SkillFinder(places))
