@@ -107,7 +107,7 @@ class SkillCopies:
         return target
 
     def _say_changed(self) -> None:
-        """Compare the copies that there are with the pin; remove those that differ."""
+        """Compare the copies with the pin; remove those that differ, or hold compiled files."""
         for name, skill in self._skills.items():
             target = self.folder / skill.id.name
             if not os.path.lexists(target):
@@ -120,6 +120,7 @@ class SkillCopies:
                 data = {"what": "skill_copy", "text": text, "entry": name, "files": list(files)}
                 self._watcher.note(text)
                 self._journal.record(EventType.REPAIR, data)
+            if files or any(target.rglob(_CACHE)):
                 _remove(target)
 
 
