@@ -252,9 +252,7 @@ def resume_session(
     _propose_left_behind(environment, here, watcher.note)
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
     with closing(stopped.recorder):
-        use_case.refuse_ended(
-            stopped.recorder.events, task, use_case.merged_limits(stopped.limits, flags or {})
-        )
+        use_case.refuse_ended(stopped, task, use_case.merged_limits(stopped.limits, flags or {}))
         harness = _store_at(stopped.home, environment)
         use_case.restore_work_tree(stopped, _LinkedTrees(environment))
         refuse_absent(harness.place, stopped.pin)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from harnessctl.commands.safety import Safety, environment_of, gates_of
 from harnessctl.domain.entry import Entry
+from harnessctl.domain.errors import UsageError
+from harnessctl.domain.event import LOG_SCHEMA
 from harnessctl.domain.limits import Limits
+from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.repository_files import RepositoryText
 from harnessctl.layers.l1_context.skills import entry_for_cells
@@ -19,7 +22,9 @@ from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.children import Census, Children, Spawn
 from harnessctl.rlm.clock import NoPin
+from harnessctl.rlm.compacting import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
@@ -27,11 +32,18 @@ from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels, RunningKernel, Wrap, kernel_starter
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Proposer, Watcher, WorkTree
+from harnessctl.rlm.post import Letters, Post
+from harnessctl.rlm.prompt import base_prompt_digest
 from harnessctl.rlm.proposing import Proposing
 from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.recall import Recall
 from harnessctl.rlm.recorder import Recorder, StorageError
 from harnessctl.rlm.result import write_whole
+from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.skill_copies import MODULES_NAME, SkillCopies
+
+#: A name -> the model that has it, and the name that finds it again from any folder.
+ModelNamed = Callable[[str], tuple[ModelClient, str]]
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,7 @@ class RunPorts:
     """Adapters, built by the composition root.
 
     :ivar proposer: None where nothing can be proposed.
+    :ivar model_named: finds a child's model; None where children have their parent's alone.
     :ivar repository_files: what AGENTS.md and CLAUDE.md of the work tree say.
     """
 
@@ -83,22 +96,59 @@ class RunPorts:
     pin: PinWatch = field(default_factory=NoPin)
     inbox: Inbox = field(default_factory=Inbox)
     proposer: Proposer | None = None
+    model_named: ModelNamed | None = None
     repository_files: RepositoryText = field(default_factory=RepositoryText)
 
 
-def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View) -> TurnParts:
-    """What the turns of a session work with; what its log holds already counts against the budget."""
+@dataclass(frozen=True)
+class Circle:
+    """What a session shares with the others of its tree, and its place among them.
+
+    :ivar budget: of the tree; what is in the logs already is booked.
+    :ivar deadline: moment at which the session above ends, None without one.
+    """
+
+    seat: Seat
+    budget: Budget
+    census: Census
+    post: Post
+    spawn: Spawn
+    deadline: float | None = None
+
+
+def check_price(limits: Limits, model: ModelClient) -> None:
+    """:raises UsageError: there is a limit of cost, and what ``model`` costs is not known."""
+    if limits.cost_usd is not None and model.identity.price is None:
+        raise UsageError(
+            f"there is a cost limit, and the price of {model.identity} is not known",
+            id="unknown_price",
+            hint="limit tokens instead (--max-tokens), or choose a model with a known price",
+        )
+
+
+def parts_of(
+    spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recorder, view: View, circle: Circle
+) -> TurnParts:
+    """What the turns of a session work with."""
     journal = Journal(recorder, view, ports.watcher)
     entries = tuple(snapshot.entries.values())
     wall = spec.limits.wall_s
     left = None if wall is None else wall - journal.tally.running_s
     header = recorder.events[0].data if recorder.events else None
     environment = _environment(spec, recorder.folder.name)
-    budget = Budget(spec.limits, dict(journal.tally.used))
-    door = Door()
-    door.admit(Asides(journal, ports.model, budget, spec.params))
+    moments = [] if left is None else [ports.clock.monotonic() + left]
+    deadline = min([*moments, *([] if circle.deadline is None else [circle.deadline])], default=None)
+    seat, budget, door = circle.seat, circle.budget, Door()
+    door.admit(Asides(journal, ports.model, budget, spec.params, seat.node))
+    children = Children(seat, journal, budget, circle.census, circle.spawn, deadline)
+    door.admit(children)
+    letters = Letters(seat, circle.post, ports.inbox, journal)
+    door.admit(letters)
     copies = SkillCopies(snapshot.entries, recorder.folder, journal, ports.watcher)
     door.admit(copies)
+    recall, wish = Recall(journal, recorder.folder), CompactionWish()
+    door.admit(recall)
+    door.admit(wish)
     proposing = None
     if ports.proposer is not None:
         proposing = Proposing(journal, ports.proposer, recorder.folder, snapshot.entries.keys())
@@ -118,11 +168,48 @@ def parts_of(spec: RunSpec, snapshot: Snapshot, ports: RunPorts, recorder: Recor
         door=door,
         proposing=proposing,
         copies=copies,
+        compaction=wish,
+        recall=recall,
         params=spec.params,
         max_output=spec.max_output,
-        deadline=None if left is None else ports.clock.monotonic() + left,
+        deadline=deadline,
+        consumer=seat.name,
+        node=seat.node,
+        children=children,
+        letters=letters,
+        eager=seat.depth == 0,
         gates=gates_of(spec.safety, environment, ports.worktree, header),
     )
+
+
+def header_of(
+    spec: RunSpec, pin: Pin, ports: RunPorts, seat: Seat, skipped: tuple[str, ...], protocol: str
+) -> dict[str, Any]:
+    """Data of the header of the session at ``seat``, but for what keeps it safe."""
+    return {
+        "schema": LOG_SCHEMA,
+        "session": seat.session,
+        "parent": seat.parent,
+        "name": seat.name,
+        "node": seat.node,
+        "depth": seat.depth,
+        "version": spec.version,
+        "repository": spec.repository,
+        "root": str(ports.worktree.root),
+        "linked": dict(spec.linked) if spec.linked else None,
+        "pin": pin.to_json(),
+        "skipped": list(skipped),
+        "model": ports.model.identity.to_json(),
+        "model_name": spec.model_name,
+        "protocol": protocol,
+        "python": spec.python.to_json(),
+        "base_prompt": base_prompt_digest(),
+        "repository_files": [file.to_json() for file in ports.repository_files.files],
+        "repository_files_left_out": list(ports.repository_files.left_out),
+        "limits": asdict(spec.limits),
+        "harness_state": dict(ports.harness_state.capture()),
+        "tree": ports.worktree.tree_hash(),
+    }
 
 
 def protocol_of(wanted: str, model: ModelClient) -> Protocol:

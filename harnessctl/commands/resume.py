@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harnessctl.commands.building import RunPorts, RunSpec, parts_of, protocol_of
+from harnessctl.commands.children import Household, settle
 from harnessctl.commands.linked import LinkedTrees
 from harnessctl.commands.run import RunOutcome, check_loads, finish
 from harnessctl.domain.errors import HarnessError, UsageError
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import EventType
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
-from harnessctl.layers.l1_context.harness import render_harness
 from harnessctl.layers.l1_context.view import View, system_of
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.layers.l2_execution.registration import end_left_over
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending
+from harnessctl.rlm.lineage import descendants, tree_usage
 from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.ports import Clock
 from harnessctl.rlm.prompt import SessionFacts, system_message
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recorder import Recorder
 from harnessctl.rlm.reopen import Addition, additions, last_end
+from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.tally import Tally
 
 #: Flags that raise a limit, by the reason that names the limit.
@@ -129,13 +131,16 @@ async def resume(
     :raises OccupiedError: another session works in its work tree.
     """
     events = stopped.recorder.events
-    refuse_ended(events, spec.task, spec.limits)
+    refuse_ended(stopped, spec.task, spec.limits)
     check_loads(snapshot, skip_broken=bool(stopped.header["skipped"]))
-    folder = stopped.recorder.folder
+    folder, seat = stopped.recorder.folder, Seat(stopped.session)
     with occupied(state_dir, stopped.root, stopped.session):
         end_left_over(folder / "kernel", stopped.session)
-        view = _view(stopped, spec, snapshot, ports)
-        parts = parts_of(spec, snapshot, ports, stopped.recorder, view)
+        skipped = tuple(stopped.header["skipped"])
+        household = Household(spec, snapshot, stopped.pin, ports, folder.parent, skipped)
+        household.gather(seat, events)
+        view, circle = _view(stopped, spec, household, ports), household.circle(seat)
+        parts = parts_of(spec, snapshot, ports, stopped.recorder, view, circle)
         tally = parts.journal.tally
         # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
         ended = last_end(events) is not None
@@ -148,17 +153,19 @@ async def resume(
             "version": spec.version,
         }
         opening = additions(events, tally.variables, facts)
+        below = tuple(household.restored(seat, events, parts.deadline))
+        settle(opening, seat, below, parts, household.budget)
         if spec.task.strip():
             opening.append(Addition(EventType.TASK, {"text": spec.task}))
-        parts.inbox.restore(events)
         return await finish(opening, spec, stopped.pin, ports, parts, stopped.recorder)
 
 
-def refuse_ended(events: Sequence[Event], task: str, limits: Limits) -> None:
+def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:
     """Refuse what would end at once: an answered session without a further task, a spent limit.
 
     :raises UsageError: ``session_ended`` or ``limit_used``.
     """
+    events = stopped.recorder.events
     end = last_end(events)
     if end is not None and end.data.get("status") == RunStatus.SUCCESS and not task.strip():
         raise UsageError(
@@ -169,8 +176,9 @@ def refuse_ended(events: Sequence[Event], task: str, limits: Limits) -> None:
     tally = Tally()
     for event in events:
         tally.add(event)
-    used = sum(tally.used.values(), Usage())
-    ending = decide(events, limits, used)
+    seat = Seat(stopped.session)
+    kin = descendants(seat, events, stopped.recorder.folder.parent)
+    ending = decide(events, limits, sum(tree_usage(seat, events, kin).values(), Usage()))
     if limits.wall_s is not None and tally.running_s >= limits.wall_s:
         detail = f"{tally.running_s:.0f} of {limits.wall_s:.0f} s of wall clock used"
         ending = Ending(RunStatus.BUDGET_EXHAUSTED, "wall", detail=detail)
@@ -182,16 +190,14 @@ def refuse_ended(events: Sequence[Event], task: str, limits: Limits) -> None:
         )
 
 
-def _view(stopped: Stopped, spec: RunSpec, snapshot: Snapshot, ports: RunPorts) -> View:
+def _view(stopped: Stopped, spec: RunSpec, household: Household, ports: RunPorts) -> View:
     """The view in the protocol of the model that goes on; the system message stays unless that changes."""
     same = ports.model.identity.to_json() == dict(stopped.model)
     protocol = stopped.protocol if same else protocol_of(spec.protocol, ports.model)
     system = system_of(stopped.recorder.events) if protocol == stopped.protocol else ""
     if not system:
         facts = SessionFacts(str(stopped.root), spec.python.path, protocol)
-        entries = tuple(snapshot.entries.values())
-        rendered = render_harness(entries, spec.prompt_tokens).text
-        system = system_message(facts, rendered, ports.repository_files.text)
+        system = system_message(facts, household.harness, ports.repository_files.text)
     return View(system, protocol)
 
 

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harnessctl.commands.building import RunPorts, RunSpec, parts_of, protocol_of
+from harnessctl.commands.building import RunPorts, RunSpec, check_price, header_of, parts_of, protocol_of
+from harnessctl.commands.children import Household
 from harnessctl.commands.safety import sandbox_json
 from harnessctl.domain.change import FileChange
 from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, UsageError
-from harnessctl.domain.event import LOG_SCHEMA, EventType
+from harnessctl.domain.event import EventType
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, Kind, new_ulid
-from harnessctl.domain.limits import Limits
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
-from harnessctl.layers.l1_context.harness import render_harness
 from harnessctl.layers.l1_context.view import View
-from harnessctl.models.port import ModelClient
 from harnessctl.rlm.ending import exit_code
 from harnessctl.rlm.gates import Gates, last_runs
 from harnessctl.rlm.log import LOG_NAME
 from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import Watcher, WorkTree
-from harnessctl.rlm.prompt import SessionFacts, base_prompt_digest, system_message
+from harnessctl.rlm.prompt import SessionFacts, system_message
 from harnessctl.rlm.recorder import Recorder
 from harnessctl.rlm.reopen import Addition
 from harnessctl.rlm.result import Moved, RunResult, artifact, write_whole
+from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.session import SessionEnd, run_session
 from harnessctl.rlm.signals import heard
 
@@ -71,7 +70,7 @@ async def run(
     """
     if not spec.task.strip():
         raise UsageError("there is no task", id="no_task", hint='harnessctl run "what to do"')
-    _check_price(spec.limits, ports.model)
+    check_price(spec.limits, ports.model)
     skipped = check_loads(snapshot, skip_broken=spec.skip_broken)
     tell_rights_once(machine_dir, ports.watcher)
     session = spec.session or new_ulid()
@@ -81,11 +80,11 @@ async def run(
         try:
             protocol = protocol_of(spec.protocol, ports.model)
             facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
-            entries = tuple(snapshot.entries.values())
-            rendered = render_harness(entries, spec.prompt_tokens).text
-            system = system_message(facts, rendered, ports.repository_files.text)
-            parts = parts_of(spec, snapshot, ports, recorder, View(system, protocol))
-            header = _header(spec, pin, ports, session, skipped, protocol)
+            seat, household = Seat(session), Household(spec, snapshot, pin, ports, folder.parent, skipped)
+            system = system_message(facts, household.harness, ports.repository_files.text)
+            view, circle = View(system, protocol), household.circle(seat)
+            parts = parts_of(spec, snapshot, ports, recorder, view, circle)
+            header = header_of(spec, pin, ports, seat, skipped, protocol)
             header |= spec.safety.to_json(parts.gates)
             opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": spec.task}))
             return await finish(opening, spec, pin, ports, parts, recorder)
@@ -153,15 +152,6 @@ def tell_rights_once(machine_dir: Path, watcher: Watcher) -> None:
         marker.touch()
 
 
-def _check_price(limits: Limits, model: ModelClient) -> None:
-    if limits.cost_usd is not None and model.identity.price is None:
-        raise UsageError(
-            f"there is a cost limit, and the price of {model.identity} is not known",
-            id="unknown_price",
-            hint="limit tokens instead (--max-tokens), or choose a model with a known price",
-        )
-
-
 def _place(finding: Finding) -> str:
     where = f":{finding.line}:{finding.column}" if finding.line else ""
     return f"{finding.path}{where}: {finding.rule}: {finding.message}"
@@ -175,33 +165,6 @@ def _entry_of(path: str) -> str:
     if kind == Kind.SKILL.directory:
         return f"{kind}/{rest.split('/')[0]}"
     return f"{kind}/{rest.removesuffix('.md')}"
-
-
-def _header(
-    spec: RunSpec, pin: Pin, ports: RunPorts, session: str, skipped: tuple[str, ...], protocol: str
-) -> dict[str, Any]:
-    return {
-        "schema": LOG_SCHEMA,
-        "session": session,
-        "parent": None,
-        "name": "root",
-        "version": spec.version,
-        "repository": spec.repository,
-        "root": str(ports.worktree.root),
-        "linked": dict(spec.linked) if spec.linked else None,
-        "pin": pin.to_json(),
-        "skipped": list(skipped),
-        "model": ports.model.identity.to_json(),
-        "model_name": spec.model_name,
-        "protocol": protocol,
-        "python": spec.python.to_json(),
-        "base_prompt": base_prompt_digest(),
-        "repository_files": [file.to_json() for file in ports.repository_files.files],
-        "repository_files_left_out": list(ports.repository_files.left_out),
-        "limits": asdict(spec.limits),
-        "harness_state": dict(ports.harness_state.capture()),
-        "tree": ports.worktree.tree_hash(),
-    }
 
 
 def _result(

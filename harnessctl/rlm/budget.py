@@ -10,6 +10,7 @@ from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 from harnessctl.rlm.ending import Ending, EndSession
+from harnessctl.rlm.seat import ROOT
 
 #: Output tokens reserved for a call when neither the user nor the model's limit says less.
 USUAL_OUTPUT = 8_192
@@ -79,7 +80,9 @@ class Budget:
         return sum(self.used.values(), Usage())
 
     def of(self, node: str) -> Usage:
-        """Summed over ``node`` and all below it."""
+        """Summed over ``node`` and all below it; over the whole tree for its root."""
+        if node == ROOT:
+            return self.total
         return sum((usage for name, usage in self.used.items() if _within(name, node)), Usage())
 
     async def reserve(

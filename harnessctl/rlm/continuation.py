@@ -72,6 +72,9 @@ def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
 
 
 def _is_told(event: Event) -> bool:
+    data = event.data
+    if event.type is EventType.MESSAGE and (data.get("by") or data.get("state") == "undeliverable"):
+        return False  # a cell read it, or nobody
     return event.type in _TOLD and not is_aside(event)
 
 

@@ -59,7 +59,10 @@ class Door:
         :raises OSError: no socket can be made.
         """
         path = folder / _NAME
-        self._servers.append(await asyncio.start_unix_server(self._visit, path, limit=MOST_BYTES))
+        # Kept before it serves: whoever is cancelled in between leaves nothing open.
+        server = await asyncio.start_unix_server(self._visit, path, limit=MOST_BYTES, start_serving=False)
+        self._servers.append(server)
+        await server.start_serving()
         return path
 
     async def close(self) -> None:
@@ -86,6 +89,8 @@ class Door:
             task.cancel()
         await asyncio.gather(*work.values(), return_exceptions=True)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
         self._visits.discard(visit)
 
     def _take(

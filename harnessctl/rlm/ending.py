@@ -42,6 +42,9 @@ ENDINGS: dict[tuple[RunStatus, str], str] = {
     (RunStatus.BUDGET_EXHAUSTED, "wall"): "the limit of wall clock",
     (RunStatus.INTERRUPTED, "interrupted"): "the second Ctrl-C",
     (RunStatus.INTERRUPTED, "terminated"): "SIGTERM or SIGHUP",
+    (RunStatus.INTERRUPTED, "cancelled"): "a child that its parent cancelled",
+    (RunStatus.INTERRUPTED, "parent_ended"): "a child whose parent ended first",
+    (RunStatus.INTERRUPTED, "stopped"): "a child that a stop of harnessctl cut off and that cannot go on",
 }
 #: Outranks the reason of any status: harness state moved and nobody knows why. Exit 6.
 MOVED = "ref_moved"

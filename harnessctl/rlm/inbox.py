@@ -1,7 +1,13 @@
-"""Messages that wait for a session: typed by the user while it works, handed over at the next turn."""
+"""Messages that wait for a session: typed by the user, or sent by another session of its tree.
+
+A message is in the log before anybody is told that it arrived. It leaves the queue once: into the next
+request, into a cell that asks for its messages, or, when the session ends first, back as not delivered.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +15,17 @@ from typing import Any
 
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.ids import new_ulid
+from harnessctl.rlm.recorder import StorageError
+
+QUEUED, DELIVERED, UNDELIVERABLE = "queued", "delivered", "undeliverable"
+USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
     """One message.
 
-    :ivar sender: ``user``, or a session's name.
+    :ivar sender: ``user``, ``post`` (about a message of the session's own), or a session's name.
     """
 
     id: str
@@ -24,7 +34,7 @@ class Letter:
     text: str
 
     def to_json(self, state: str) -> dict[str, object]:
-        """Data of its ``message`` event; ``state`` is ``queued`` or ``delivered``."""
+        """Data of its ``message`` event; ``state`` is queued, delivered or undeliverable."""
         return {"id": self.id, "from": self.sender, "to": self.to, "text": self.text, "state": state}
 
 
@@ -35,6 +45,7 @@ class Inbox:
         self._to = to
         self._waiting: deque[Letter] = deque()
         self._arrived: Callable[[Letter], object] | None = None
+        self._askers: deque[asyncio.Future[None]] = deque()
 
     def attach(self, arrived: Callable[[Letter], object]) -> None:
         """``arrived`` sees every message as it comes, and those that wait already."""
@@ -42,20 +53,47 @@ class Inbox:
         for letter in self._waiting:
             arrived(letter)
 
-    def put(self, text: str, sender: str = "user") -> None:
+    def put(self, text: str, sender: str = USER) -> None:
         """Queue a message; one of white space alone is none."""
-        if not text.strip():
-            return
-        letter = Letter(new_ulid(), sender, self._to, text)
-        self._waiting.append(letter)
+        if text.strip():
+            # The next turn meets the full disk too, and can end the session.
+            with contextlib.suppress(StorageError):
+                self.post(Letter(new_ulid(), sender, self._to, text))
+
+    def post(self, letter: Letter) -> None:
+        """Queue ``letter``.
+
+        :raises StorageError: it could not be written down, and was not taken.
+        """
         if self._arrived is not None:
             self._arrived(letter)
+        self._waiting.append(letter)
+        while self._askers:
+            asker = self._askers.popleft()
+            if not asker.done():
+                asker.set_result(None)
+                break
 
     def take(self) -> tuple[Letter, ...]:
         """Everything that waits; the queue is empty then."""
         taken = tuple(self._waiting)
         self._waiting.clear()
         return taken
+
+    async def arrival(self, seconds: float) -> None:
+        """Wait until something waits, ``seconds`` at most."""
+        if self._waiting or seconds <= 0:
+            return
+        asker = asyncio.get_running_loop().create_future()
+        self._askers.append(asker)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asker
+
+    @property
+    def asked(self) -> bool:
+        """Whether a cell waits for a message at this moment."""
+        return any(not asker.done() for asker in self._askers)
 
     def restore(self, events: Sequence[Event]) -> None:
         """Queue again what a log says was queued and not delivered."""
@@ -66,5 +104,5 @@ class Inbox:
         self._waiting.extend(
             Letter(key, str(data["from"]), self._to, str(data["text"]))
             for key, data in states.items()
-            if data.get("state") == "queued"
+            if data.get("state") == QUEUED
         )

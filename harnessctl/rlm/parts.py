@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
+from harnessctl.rlm.children import Children
 from harnessctl.rlm.compacting import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.gates import Gates
@@ -15,8 +16,10 @@ from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.kernels import Kernels
 from harnessctl.rlm.ports import Clock, PinWatch, Watcher
+from harnessctl.rlm.post import Letters
 from harnessctl.rlm.proposing import Proposing
 from harnessctl.rlm.protocol import Protocol
+from harnessctl.rlm.recall import Recall
 from harnessctl.rlm.skill_copies import SkillCopies
 
 
@@ -31,7 +34,11 @@ class TurnParts:
     :ivar gates: what an answer must pass, None when there is nothing.
     :ivar consumer: who asks the model: ``root`` or a child's name.
     :ivar compaction: whether a cell asked for one.
+    :ivar recall: the session's history, for its cells.
     :ivar node: what usage is booked on: the names from the root down, ``root/alice``.
+    :ivar children: None where there can be none.
+    :ivar letters: to and from other sessions, None where there are no others.
+    :ivar eager: start the kernel before a cell needs it.
     """
 
     journal: Journal
@@ -50,8 +57,12 @@ class TurnParts:
     copies: SkillCopies | None = None
     consumer: str = "root"
     node: str = "root"
+    children: Children | None = None
+    letters: Letters | None = None
+    eager: bool = True
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None
     deadline: float | None = None
     gates: Gates | None = None
     compaction: CompactionWish = field(default_factory=CompactionWish)
+    recall: Recall | None = None

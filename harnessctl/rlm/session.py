@@ -13,7 +13,6 @@ from harnessctl.domain.limits import Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending, EndSession
-from harnessctl.rlm.inbox import Letter
 from harnessctl.rlm.loop import deliver, run_turn
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import HarnessState, WorkTree
@@ -46,32 +45,57 @@ class SessionEnd:
 
 
 async def run_session(
-    opening: Sequence[Addition], parts: TurnParts, worktree: WorkTree, fence: HarnessState
+    opening: Sequence[Addition] | None, parts: TurnParts, worktree: WorkTree, fence: HarnessState
 ) -> SessionEnd:
     """Run a session to its end. Expected failures are endings, not exceptions.
 
-    :param opening: what is written first: header and task, or what picks a stopped session up.
+    :param opening: what is written first: header and task, or what picks a stopped session up. None for
+        a session that :func:`open_session` has opened already.
     """
-    try:
-        parts.pin.hold()
-        for addition in opening:
-            parts.journal.record(addition.type, addition.data, turn=addition.turn)
-        parts.journal.sync()
-        parts.inbox.attach(lambda letter: _queued(parts, letter))
-        ending = await _work(parts)
-    except HarnessError as error:
-        ending = _failed(error)
-    finally:
-        await parts.kernels.close()
-        await parts.door.close()
-        parts.pin.release()
+    async with asyncio.TaskGroup() as children:
+        ending = await _life(opening, parts, children)
+    if parts.letters is not None:
+        parts.letters.close()
     return _end(ending, parts, worktree, fence)
 
 
-def _queued(parts: TurnParts, letter: Letter) -> None:
-    """A message has arrived: it is in the log before the model is shown it."""
-    with contextlib.suppress(StorageError):  # the next turn meets the full disk too, and can end the session
-        parts.journal.record(EventType.MESSAGE, letter.to_json("queued"))
+def open_session(opening: Sequence[Addition], parts: TurnParts) -> None:
+    """Write what comes first; from now on messages reach the session.
+
+    :raises StorageError: it cannot be written.
+    """
+    parts.pin.hold()
+    for addition in opening:
+        parts.journal.record(addition.type, addition.data, turn=addition.turn)
+    parts.journal.sync()
+    parts.inbox.attach(lambda letter: parts.journal.record(EventType.MESSAGE, letter.to_json("queued")))
+
+
+async def _life(opening: Sequence[Addition] | None, parts: TurnParts, children: asyncio.TaskGroup) -> Ending:
+    """From the first record to the last process: the children end before their parent does."""
+    try:
+        if opening is not None:
+            open_session(opening, parts)
+        if parts.children is not None:
+            parts.children.begin(children)
+        return await _work(parts)
+    except HarnessError as error:
+        return _failed(error)
+    finally:
+        await _close(parts)
+        await parts.door.close()
+        if parts.recall is not None:
+            await parts.recall.aclose()
+        parts.pin.release()
+
+
+async def _close(parts: TurnParts) -> None:
+    """End the children and the kernel; the kernel first, so that no cell starts another child."""
+    if parts.children is not None:
+        parts.children.stop("parent_ended")
+    await parts.kernels.close()
+    if parts.children is not None:
+        await parts.children.end("parent_ended")
 
 
 async def _work(parts: TurnParts) -> Ending:
@@ -79,7 +103,8 @@ async def _work(parts: TurnParts) -> Ending:
     try:
         async with asyncio.timeout_at(_loop_time(parts)), asyncio.TaskGroup() as group:
             work = group.create_task(_turns(parts))
-            parts.kernels.begin(group)
+            if parts.eager:
+                parts.kernels.begin(group)
             parts.interrupts.attach(work.cancel)
             work.add_done_callback(lambda _: parts.kernels.give_up_starting())
     except TimeoutError:
@@ -94,7 +119,9 @@ async def _turns(parts: TurnParts) -> Ending:
     try:
         while True:
             deliver(parts)
-            ending = decide(parts.journal.events, parts.limits, parts.budget.total) or _revoked(parts)
+            ending = decide(parts.journal.events, parts.limits, parts.budget.of(parts.node)) or _revoked(
+                parts
+            )
             if ending is None:
                 await run_turn(parts, parts.journal.tally.last_turn + 1)
             elif (judged := await _judged(parts, ending)) is not None:
@@ -109,8 +136,8 @@ async def _judged(parts: TurnParts, ending: Ending) -> Ending | None:
     """``ending`` after the gates; None when one did not pass, and the log says what comes of that."""
     if parts.gates is None or ending.status is not RunStatus.SUCCESS:
         return ending
-    # Nothing that a cell started may write while a gate looks.
-    await parts.kernels.close()
+    # Nothing that a cell or a child started may write while a gate looks.
+    await _close(parts)
     parts.journal.tally.variables.forget()
     return await parts.gates.check(parts.journal, parts.watcher, parts.journal.tally.last_turn, ending)
 
@@ -145,7 +172,7 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
         tree = worktree.tree_hash()
     if parts.gates is not None:
         ending = parts.gates.still_holds(ending, tree)
-    end = SessionEnd(_with_reason(ending, moved), parts.budget.total, tree, state, moved)
+    end = SessionEnd(_with_reason(ending, moved), parts.budget.of(parts.node), tree, state, moved)
     try:
         _record_end(parts, end)
     except StorageError as error:

@@ -99,7 +99,12 @@ CASES: Mapping[tuple[RunStatus, str], Case] = {
     (RunStatus.INTERRUPTED, "terminated"): Case(cells(SLEEP), signals=(signal.SIGTERM,)),
 }
 #: Endings that nothing outside can bring about; their tests stand beside the code.
-INSIDE = {(RunStatus.FAILED, "error"): "tests/unit/rlm/test_session.py"}
+INSIDE = {
+    (RunStatus.FAILED, "error"): "tests/unit/rlm/test_session.py",
+    (RunStatus.INTERRUPTED, "cancelled"): "tests/integration/test_children.py",
+    (RunStatus.INTERRUPTED, "parent_ended"): "tests/integration/test_children.py",
+    (RunStatus.INTERRUPTED, "stopped"): "tests/acceptance/test_resume_children.py",
+}
 
 
 def test_no_ending_is_without_a_test() -> None:

@@ -93,12 +93,14 @@ class View:
                 self._result(n, data, PartKind.NOTE)
             case EventType.COMPACTION:
                 self._compact(n, data)
-            case EventType.MESSAGE if data.get("state") == "queued":
-                pass
+            case EventType.MESSAGE if data.get("state") != "delivered" or data.get("by"):
+                pass  # not there yet, never, or handed to a cell
             case EventType.MESSAGE if data.get("from") == "user":
                 self._said = n
                 self._note(Part(n, PartKind.SAID, str(data.get("text") or "")))
-            case EventType.REPAIR | EventType.MESSAGE | EventType.GATE:
+            case EventType.MESSAGE:
+                self._note(Part(n, PartKind.NOTE, f"[message from {data.get('from')}] {data.get('text')}"))
+            case EventType.REPAIR | EventType.GATE:
                 self._note(Part(n, PartKind.NOTE, str(data.get("text") or "")))
             case _:
                 pass

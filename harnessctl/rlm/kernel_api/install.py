@@ -25,8 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from .asides import Llm
+from .delegation import ChildError, Rlm
 from .entries import Harness
+from .history import History
 from .host import Host, HostError
+from .letters import Messages
 from .output import keep_messages_valid, wait_for_reader
 from .shell import Final, Shell, final, leave_cell, make_exit
 from .skills import find_skills
@@ -63,8 +66,12 @@ def install(ip: Any, entries: str, door: str) -> None:
     builtins.final = final  # type: ignore[attr-defined]
     host = Host(door)
     builtins.harness = Harness(entries, host)  # type: ignore[attr-defined]
+    builtins.history = History(host)  # type: ignore[attr-defined]
     builtins.llm = Llm(host)  # type: ignore[attr-defined]
+    builtins.rlm = Rlm(host)  # type: ignore[attr-defined]
+    builtins.messages = Messages(host)  # type: ignore[attr-defined]
     builtins.HostError = HostError  # type: ignore[attr-defined]
+    builtins.ChildError = ChildError  # type: ignore[attr-defined]
     find_skills(os.path.join(os.path.dirname(entries), "modules.json"))
     # What models use without importing it; hidden, so that ``%who`` lists the cells' own names only.
     common = {"os": os, "re": re, "json": json, "subprocess": subprocess, "Path": Path}
