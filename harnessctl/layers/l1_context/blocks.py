@@ -70,14 +70,18 @@ class Block:
             n, _, index = place.partition("/")
             if self.role != "assistant" or self.n != int(n):
                 return False
-            arguments = json.dumps({"code": text}, ensure_ascii=False)
-            self.calls[int(index)] = replace(self.calls[int(index)], arguments=arguments)
+            self.calls[int(index)] = replace(self.calls[int(index)], arguments=arguments_of(text))
             return True
         for at, part in enumerate(self.parts):
             if part.n == place and part.kind is not PartKind.FRAME:
                 self.parts[at] = replace(part, text=text, whole=False)
                 return True
         return False
+
+
+def arguments_of(code: str) -> str:
+    """The arguments of a call that runs ``code``."""
+    return json.dumps({"code": code}, ensure_ascii=False)
 
 
 def code_of(call: ToolCall) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harnessctl.layers.l1_context.blocks import Part, PartKind, Place, code_of
+from harnessctl.layers.l1_context.blocks import Part, PartKind, Place, arguments_of, code_of
 from harnessctl.layers.l1_context.landmarks import output_landmark, shortened
 from harnessctl.layers.l1_context.room import Meter
 from harnessctl.layers.l1_context.view import View
@@ -108,7 +108,7 @@ def _cut(piece: Piece, cap: int, meter: Meter) -> tuple[str, int]:
     text, tokens = piece.text, piece.tokens
     for _ in range(TRIES):
         text = shortened(piece.n, piece.text, room, comment=piece.code)
-        tokens = meter.text(text)
+        tokens = meter.text(arguments_of(text) if piece.code else text)
         if tokens <= cap:
             break
         room = room * 4 // 5
