@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,10 @@ import pytest
 from harnessctl.domain.cell import CellRun
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits
+from harnessctl.layers.l1_context.blocks import Block, Part, PartKind
 from harnessctl.layers.l1_context.view import View
+from harnessctl.models.port import ModelReply, ModelRequest, ProviderError
+from harnessctl.rlm import loop
 from harnessctl.rlm.clock import SilentWatcher, SystemClock
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.log import read_log
@@ -199,3 +203,94 @@ async def test_a_log_of_before_reads_as_it_was(tmp_path: Path) -> None:
     texts = "\n".join(m.content for m in reopened(tmp_path).messages)
     for n in results:
         assert f"event #{n} of this session." in texts
+
+
+class Narrow(LongModel):
+    """One that takes fewer tokens than its identity says."""
+
+    def __init__(self, turns: int, window: int | None, takes: int) -> None:
+        super().__init__(turns, window)
+        self.takes, self.refused = takes, 0
+
+    async def complete(self, request: ModelRequest, **more: Any) -> ModelReply:
+        if self.count_tokens(request.messages) > self.takes:
+            self.refused += 1
+            raise ProviderError("maximum context length", kind="overflow", status=400)
+        return await super().complete(request, **more)
+
+
+@pytest.mark.parametrize("window", [None, 200_000])
+async def test_a_window_that_nobody_knew(tmp_path: Path, window: int | None) -> None:
+    """Each refusal makes the next request smaller; the session goes on."""
+    model = Narrow(120, window, takes=9_000)
+    stage = await long_run(tmp_path, model, turns=120)
+    compactions = stage.of("compaction")
+    assert model.refused == len(compactions) > 3
+    assert {e.data["why"] for e in compactions} == {"overflow"}
+    assert all(after < before * 0.7 for before, after in (e.data["estimate"] for e in compactions))
+    assert check_compactions(stage.recorder.events, "SYSTEM", "tool") == len(compactions)
+
+
+async def test_a_summary_that_the_user_interrupts(tmp_path: Path) -> None:
+    class Slow(LongModel):
+        async def complete(self, request: ModelRequest, **more: Any) -> ModelReply:
+            if request.consumer == "summary":
+                asyncio.get_running_loop().call_later(0.05, stage.interrupts.press)
+                await asyncio.sleep(60)
+            return await super().complete(request, **more)
+
+    stage = Stage(tmp_path, Slow(60, WINDOW), Limits(turns=None))
+    stage.kernels[0].runs = long_kernel(60).runs
+    stage.waiting = list(stage.kernels)
+    end = await stage.run()
+    assert end.ending.answer == "Done."
+    left = [e.data for e in stage.of("compaction") if e.data["what"] == "evict"]
+    assert left
+    assert {data["by"] for data in left} == {"log"}
+    replies = [e.data for e in stage.of("reply") if e.data.get("consumer") == "summary"]
+    assert {data["error"]["kind"] for data in replies} == {"interrupted"}
+    assert all(data["usage"]["prompt"] for data in replies), "what it may have used is booked"
+
+
+async def test_a_summary_that_nobody_can_pay(tmp_path: Path) -> None:
+    """The limit ends the session at its own next call, and not in the middle of a compaction."""
+    model = LongModel(200, WINDOW, provider_scale=1.0)
+    stage = Stage(tmp_path, model, Limits(turns=None, tokens=150_000))
+    stage.kernels[0].runs = long_kernel(200).runs
+    stage.waiting = list(stage.kernels)
+    end = await stage.run()
+    assert (end.ending.status, end.ending.reason) == ("budget_exhausted", "tokens")
+    assert end.usage.tokens <= 150_000
+    assert stage.recorder.events[-1].type is EventType.END
+
+
+async def test_a_task_with_no_room_ends_the_session(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, LongModel(5, 1_000))
+    parts = stage.parts()
+    parts.journal.view.blocks[0] = Block("system", 0, [Part(0, PartKind.SYSTEM, "rules " * 2_000)])
+    parts.journal.view.messages[0] = parts.journal.view.blocks[0].message()
+    stage.parts = lambda: parts  # type: ignore[method-assign]
+    end = await stage.run()
+    assert (end.ending.status, end.ending.reason) == ("failed", "provider_error")
+    assert end.ending.detail.startswith("overflow: the task alone takes about ")
+    assert stage.of("request") == []
+
+
+async def test_without_the_pin_the_task_would_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(View, "pinned", property(lambda self: frozenset()))
+    model = LongModel(60, WINDOW)
+    await long_run(tmp_path, model, "the very task", turns=60)
+    assert any("the very task" not in str(request.messages) for request in model.requests)
+
+
+async def test_without_making_room_requests_would_exceed_the_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(loop, "make_room", nothing)
+    model = LongModel(60, WINDOW)
+    await long_run(tmp_path, model, turns=60)
+    with pytest.raises(AssertionError):
+        fits(model)
