@@ -59,6 +59,8 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
     }
     lost = _note_variables(data, run, variables)
     data["text"] = "\n".join(part for part in (restarted, call.note, text, lost) if part)
+    if parts.recall is not None and parts.recall.looked(number):
+        data["recalled"] = True
     if run.final is not None:
         data["answer"] = run.final[:MOST_ANSWER]
     _record_result(parts, turn, number, call, data)
