@@ -203,7 +203,7 @@ def run_session(
     )
 
     async def begin(ports: RunPorts) -> RunOutcome:
-        ports = _with_harness(ports, environment, harness, snapshot, chosen, source)
+        ports = _with_harness(ports, environment, harness, snapshot, chosen)
         return await use_case.run(
             spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
         )
@@ -279,7 +279,7 @@ def resume_session(
         )
 
         async def go_on(ports: RunPorts) -> RunOutcome:
-            ports = _with_harness(ports, environment, harness, snapshot, chosen, source)
+            ports = _with_harness(ports, environment, harness, snapshot, chosen)
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
@@ -364,11 +364,10 @@ def _with_harness(
     harness: HarnessStore,
     snapshot: Snapshot,
     chosen: Settings,
-    source: ModelSource,
 ) -> RunPorts:
     """``ports`` with what a session learns and teaches: its proposal door and the repository's own files."""
     files = repository_files(ports.worktree.root, chosen)
-    door = _proposer(environment, harness, snapshot, str(source.identity))
+    door = _proposer(environment, harness, snapshot)
     return replace(ports, proposer=door, repository_files=files)
 
 
@@ -398,13 +397,13 @@ def _propose_left_behind(
     """Make proposals of what sessions wished that were cut off; what came of it is said."""
     from harnessctl.commands.left_behind import propose_left_behind
 
-    def door(snapshot: Snapshot, model: str) -> Proposer:
-        return _proposer(environment, harness, snapshot, model)
+    def door(snapshot: Snapshot) -> Proposer:
+        return _proposer(environment, harness, snapshot)
 
     propose_left_behind(harness.state_dir / "sessions", harness.snapshot_at, door, note)
 
 
-def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapshot, model: str) -> Proposer:
+def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapshot) -> Proposer:
     """The proposal door of a session that reads ``snapshot``."""
     import platform
 
@@ -414,7 +413,7 @@ def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapsho
     from harnessctl.refine.secrecy import Secrecy
 
     secrecy = Secrecy(secrets.scan, harness.checks.allow)
-    return Offers(harness, snapshot, secrecy, local_redactor(environment, platform.node()), model)
+    return Offers(harness, snapshot, secrecy, local_redactor(environment, platform.node()))
 
 
 def _safety(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Lines of a cell's code and of its result shown while it runs.
 CODE_LINES = 12
 RESULT_LINES = 15
+#: Characters of a child's task.
+TASK_SHOWN = 80
 INDENT = "    "
 
 
@@ -154,6 +156,11 @@ class Screen(Notes):
             self._say_rest()
             good = data.get("status") in ("ok", "final")
             self._print(last_line(data), "cyan" if good else "red")
+        elif event.type is EventType.PROPOSE:
+            self._print("\n".join(event_lines(event)), "cyan")
+        elif event.type is EventType.CHILD:
+            self._book(data.get("usage") or {})
+            self._print("\n".join(event_lines(event)), "cyan")
         elif event.type is EventType.REPAIR and data.get("text"):
             self._print(str(data["text"]), "yellow")
         elif event.type is EventType.GATE:
@@ -259,15 +266,31 @@ def event_lines(event: Event) -> list[str]:
             return [f"In [{data['cell']}]:", *_indented(clipped(str(data["code"]), CODE_LINES))]
         case EventType.RESULT:
             return _indented(clipped(str(data["text"]), RESULT_LINES))
+        case EventType.PROPOSE:
+            return [f"proposes to {data.get('text')}"]
         case EventType.GATE:
             first, *rest = str(data["text"]).split("\n")
             failed = data.get("status") != "passed" and rest
             shown = _indented(clipped("\n".join(rest), RESULT_LINES)) if failed else []
             return [f"{first}, {data['ms'] / 1000:.1f} s", *shown]
+        case EventType.CHILD:
+            return [child_line(data)]
         case EventType.REPAIR:
             return [str(data["text"])] if data.get("text") else []
         case _:
             return []
+
+
+def child_line(data: Mapping[str, Any]) -> str:
+    """A child's beginning or its end, in words."""
+    if data.get("state") == "started":
+        task = " ".join(str(data.get("task") or "").split())
+        return f"child {data['name']} started: {task if len(task) <= TASK_SHOWN else f'{task[:TASK_SHOWN]}…'}"
+    why = " ".join(filter(None, (str(data.get("reason") or ""), str(data.get("detail") or ""))))
+    usage = data.get("usage") or {}
+    said = f" ({why})" if why and data.get("state") != "done" else ""
+    used = f"{int(usage.get('tokens') or 0):,} tokens{cost_words(usage.get('cost_usd'))}"
+    return f"child {data['name']} {data['state']}{said}, {used}"
 
 
 def counted(number: int, what: str) -> str:

@@ -34,7 +34,7 @@ from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Proposer, Watcher, WorkTree
 from harnessctl.rlm.post import Letters, Post
 from harnessctl.rlm.prompt import base_prompt_digest
-from harnessctl.rlm.proposing import Proposing
+from harnessctl.rlm.proposing import Proposing, Settled
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recall import Recall
 from harnessctl.rlm.recorder import Recorder, StorageError
@@ -83,6 +83,8 @@ class RunPorts:
     """Adapters, built by the composition root.
 
     :ivar proposer: None where nothing can be proposed.
+    :ivar settled: gets what became of what the tree's cells wished to be remembered.
+    :ivar changed_skills: gets the copies of skills that the tree's cells changed.
     :ivar model_named: finds a child's model; None where children have their parent's alone.
     :ivar repository_files: what AGENTS.md and CLAUDE.md of the work tree say.
     """
@@ -96,6 +98,8 @@ class RunPorts:
     pin: PinWatch = field(default_factory=NoPin)
     inbox: Inbox = field(default_factory=Inbox)
     proposer: Proposer | None = None
+    settled: list[Settled] = field(default_factory=list)
+    changed_skills: list[Mapping[str, Any]] = field(default_factory=list)
     model_named: ModelNamed | None = None
     repository_files: RepositoryText = field(default_factory=RepositoryText)
 
@@ -144,14 +148,15 @@ def parts_of(
     door.admit(children)
     letters = Letters(seat, circle.post, ports.inbox, journal)
     door.admit(letters)
-    copies = SkillCopies(snapshot.entries, recorder.folder, journal, ports.watcher)
+    copies = SkillCopies(snapshot.entries, recorder.folder, journal, ports.changed_skills)
     door.admit(copies)
     recall, wish = Recall(journal, recorder.folder), CompactionWish()
     door.admit(recall)
     door.admit(wish)
     proposing = None
     if ports.proposer is not None:
-        proposing = Proposing(journal, ports.proposer, recorder.folder, snapshot.entries.keys())
+        known = snapshot.entries.keys()
+        proposing = Proposing(journal, ports.proposer, recorder.folder, known, ports.settled)
         door.admit(proposing)
     return TurnParts(
         journal=journal,

@@ -185,6 +185,7 @@ class _Builder:
             EventType.REPAIR: f"Repair: {str(data.get('what')).replace('_', ' ')}",
             EventType.GATE: f"Gate {data.get('name')}: {data.get('status')}",
             EventType.RESULT: "Not run",
+            EventType.PROPOSE: "Proposed",
         }
         if event.type is EventType.END:
             reason = f" ({data.get('reason')})" if data.get("reason") else ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.pin import Pin
@@ -13,8 +13,8 @@ from harnessctl.domain.trajectory import Trajectory
 from harnessctl.rlm.ports import Proposer
 from harnessctl.rlm.proposing import STATE_NAME, Settled, pick_up
 
-#: Builds the proposal door of a session: what it read, and the name of its model.
-DoorOf = Callable[[Snapshot, str], Proposer]
+#: Builds the proposal door of a session from what it read.
+DoorOf = Callable[[Snapshot], Proposer]
 
 
 def propose_left_behind(
@@ -29,29 +29,21 @@ def propose_left_behind(
     """
 
     def proposer_of(trajectory: Trajectory) -> Proposer:
-        header = trajectory.header
-        pin = Pin.from_json(_mapping(header.get("pin")))
-        model = _mapping(header.get("model"))
-        return door_of(snapshot_at(pin.commit), f"{model.get('provider')}/{model.get('name')}")
+        pin: Any = trajectory.header["pin"]
+        return door_of(snapshot_at(Pin.from_json(pin).commit))
 
     found: list[Settled] = []
     for state in sorted(sessions.glob(f"*/{STATE_NAME}")):
         session = state.parent.name
         try:
             settled = pick_up(state.parent, proposer_of)
-        except (HarnessError, OSError) as error:
+        except (HarnessError, OSError, KeyError, ValueError) as error:
             note(f"session {session} wished to propose something, and it cannot be done: {error}")
             continue
         found += settled
         for one in settled:
             note(f"session {session}: {_said(one)}")
     return tuple(found)
-
-
-def _mapping(value: object) -> dict[str, object]:
-    with suppress(TypeError, ValueError):
-        return dict(value)  # type: ignore[call-overload,no-any-return]
-    return {}
 
 
 def _said(one: Settled) -> str:

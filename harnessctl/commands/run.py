@@ -193,8 +193,8 @@ def _result(
         sandbox=sandbox_json(spec.safety.sandbox),
         cells=tally.cells,
         turns=tally.last_turn,
-        proposals=tuple(one.to_json() for one in parts.proposing.settled) if parts.proposing else (),
-        changed_skills=tuple(parts.copies.changed) if parts.copies else (),
+        proposals=tuple(one.to_json() for one in ports.settled),
+        changed_skills=tuple(ports.changed_skills),
         moved=tuple(
             Moved(name, tally.harness_state.get(name), end.harness_state.get(name)) for name in end.moved
         ),

@@ -205,6 +205,8 @@ def _lines(event: Event) -> Iterator[str]:
         case EventType.RESULT:
             yield f"#{event.n} Out [{data.get('cell')}]:"
             yield from (f"    {line}" for line in str(data.get("text")).splitlines())
+        case EventType.PROPOSE:
+            yield f"#{event.n} proposes to {data.get('text')}"
         case EventType.REPAIR:
             yield f"#{event.n} repair {data.get('what')}: {data.get('text')}"
         case EventType.END:

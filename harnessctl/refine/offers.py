@@ -60,17 +60,15 @@ class Offers:
 
     :param snapshot: what the session reads; its commit is the base of what it proposes.
     :param secrecy: refuses secrets; what it has learnt is not asked for.
-    :param model: ``provider/name`` of the model that proposes.
     """
 
     def __init__(
-        self, harness: JudgingHarness, snapshot: Snapshot, secrecy: Secrecy, redactor: Redactor, model: str
+        self, harness: JudgingHarness, snapshot: Snapshot, secrecy: Secrecy, redactor: Redactor
     ) -> None:
         self._harness = harness
         self._snapshot = snapshot
         self._secrecy = secrecy
         self._redactor = redactor
-        self._model = model
 
     def judge(self, edits: Sequence[Mapping[str, Any]], trajectory: Trajectory) -> Judged:
         """What ``edits`` would make; errors as :meth:`propose`, ``no_identity`` apart."""
@@ -143,12 +141,14 @@ class Offers:
         rules = rules_of(built.edit, self._snapshot.entries.get(str(built.edit.id)), tools_of(built.edit))
         rules += [] if any(c.quote.strip() for c in cited) else [NO_QUOTE]
         last = built.sources[-1]
+        model = trajectory.header.get("model")
+        named = f"{model.get('provider')}/{model.get('name')}" if isinstance(model, Mapping) else None
         return Draft(
             summary=_summary(built, last),
             why=_joined(source.reason for source in built.sources),
             expected_outcome=last.expected_outcome,
             how_to_see=last.how_to_see,
-            model=self._model,
+            model=named,
             evidence=build_evidence(cited, trajectory, self._redactor),
             origin=Origin.AGENT,
             risk=as_risk(rules),

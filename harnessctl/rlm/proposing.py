@@ -37,11 +37,13 @@ _LATER = frozenset({"no_identity", "storage", "moved_ref"})
 class Settled:
     """What became of a session's wishes for one entry.
 
+    :ivar session: who wished.
     :ivar events: numbers of the ``propose`` events.
     :ivar update: id of the proposal, "" when there is none.
     :ivar refused: why there is none, in words; "" where the wishes undid each other.
     """
 
+    session: str
     entry: str
     events: tuple[int, ...]
     update: str = ""
@@ -52,6 +54,7 @@ class Settled:
     def to_json(self) -> dict[str, Any]:
         """As it stands in ``result.json`` and in the log."""
         return {
+            "session": self.session,
             "entry": self.entry,
             "events": list(self.events),
             "update": self.update or None,
@@ -65,17 +68,22 @@ class Proposing:
     """What a session's cells wish to be remembered; a room of the door.
 
     :param known: ids of the entries that the session reads.
-    :ivar settled: what became of it, from the session's end on.
+    :param settled: gets what became of it, at the session's end.
     """
 
     def __init__(
-        self, journal: Journal, proposer: Proposer, folder: Path, known: Collection[str] = ()
+        self,
+        journal: Journal,
+        proposer: Proposer,
+        folder: Path,
+        known: Collection[str],
+        settled: list[Settled],
     ) -> None:
         self._known = known
+        self._settled = settled
         self._journal = journal
         self._proposer = proposer
         self._folder = folder
-        self.settled: tuple[Settled, ...] = ()
 
     def handlers(self) -> Mapping[str, Handler]:
         """By the name of the request."""
@@ -120,7 +128,7 @@ class Proposing:
             data = {"why": "proposals", "proposals": [one.to_json() for one in new]}
             with suppress(StorageError):
                 self._journal.record(EventType.CHECKPOINT, data)
-        self.settled = (*self.settled, *new)
+        self._settled += new
         return new
 
     def _say_that_something_waits(self) -> None:
@@ -182,10 +190,10 @@ def _propose(
     except HarnessError as error:
         later = error.id in _LATER or isinstance(error, ConflictError)
         said = f"{error.message}; {error.hint}" if error.hint else error.message
-        return Settled(entry, numbers, refused=said), later
+        return Settled(trajectory.session, entry, numbers, refused=said), later
     if made is None:
-        return Settled(entry, numbers), False
-    return Settled(entry, numbers, made.update, made.commit, made.summary), False
+        return Settled(trajectory.session, entry, numbers), False
+    return Settled(trajectory.session, entry, numbers, made.update, made.commit, made.summary), False
 
 
 def _wishes(events: Sequence[Event]) -> list[Event]:

@@ -23,7 +23,6 @@ from harnessctl.domain.ids import EntryId, Kind
 from harnessctl.layers.l1_context.skills import inner_path, python_module
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.ports import Watcher
 from harnessctl.rlm.recorder import StorageError
 
 FOLDER_NAME = "skills"
@@ -40,19 +39,23 @@ class SkillCopies:
 
     :param entries: the pinned entries, by id.
     :param session: the session's folder.
-    :ivar changed: what cells changed so far: {"entry", "files"}.
+    :param changed: gets what cells changed: {"session", "entry", "files"}.
     """
 
     def __init__(
-        self, entries: Mapping[str, Entry], session: Path, journal: Journal, watcher: Watcher
+        self,
+        entries: Mapping[str, Entry],
+        session: Path,
+        journal: Journal,
+        changed: list[Mapping[str, Any]],
     ) -> None:
         self.folder = session / FOLDER_NAME
-        self.changed: list[Mapping[str, Any]] = []
+        self._session = session.name
+        self._changed = changed
         self._skills = {name: e for name, e in entries.items() if e.id.kind is Kind.SKILL}
         self._modules = {name: module for name, e in self._skills.items() if (module := python_module(e))}
         self._kernel_folder = session / "kernel"
         self._journal = journal
-        self._watcher = watcher
 
     def handlers(self) -> Mapping[str, Handler]:
         """By the name of the request."""
@@ -114,11 +117,10 @@ class SkillCopies:
                 continue
             files = tuple(_differences(skill, target))
             if files:
-                self.changed.append({"entry": name, "files": list(files)})
+                self._changed.append({"session": self._session, "entry": name, "files": list(files)})
                 what = f"The copy of {name} was changed during the session ({_named(files)})"
                 text = f"{what}; no session reads that, the pinned content counts."
                 data = {"what": "skill_copy", "text": text, "entry": name, "files": list(files)}
-                self._watcher.note(text)
                 self._journal.record(EventType.REPAIR, data)
             if files or any(target.rglob(_CACHE)):
                 _remove(target)

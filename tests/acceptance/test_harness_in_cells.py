@@ -78,7 +78,9 @@ def test_the_run_names_what_was_proposed(harnessctl: Run, script: Script, repo: 
     harnessctl("init", cwd=repo.root)
     code = 'harness.propose("memory/x", description="d", content="c", why="because")'
     done = harnessctl("run", "--model", script({"code": code}, {"content": "ok"}), "x", cwd=repo.root)
+    assert "proposes to create memory/x: because" in done.err
     assert "proposed: memory/x: d (harnessctl review show 01" in done.err
+    assert "proposes to create memory/x: because" in harnessctl("sessions", "show", cwd=repo.root).out
 
 
 REFUSED = {
@@ -232,15 +234,24 @@ def test_a_changed_copy_is_said_and_never_imported_by_the_next_kernel_or_session
     done = harnessctl("run", "--model", model, "--json", "x", cwd=repo.root)
     assert texts(logs)[2].count("as pinned") == 1
     files = ["src/release_audit/rules.py"]
-    assert done.json()["changed_skills"] == [{"entry": "skills/release-audit", "files": files}] * 2
+    found = [(copy["entry"], copy["files"]) for copy in done.json()["changed_skills"]]
+    assert found == [("skills/release-audit", files)] * 2
     said = [e["data"]["text"] for e in logs.newest() if e["data"].get("what") == "skill_copy"]
     assert len(said) == 2
     assert "skills/release-audit was changed during the session (src/release_audit/rules.py)" in said[0]
-    assert said[0] in done.err
     requests = [e["data"]["append"] for e in logs.newest() if e["type"] == "request"]
     assert said[0] in json.dumps(requests)
     harnessctl("run", "--model", script({"code": LOOK}, {"content": "ok"}), "x", cwd=repo.root)
     assert "as pinned" in texts(logs)[0]
+
+
+def test_the_user_is_told_of_a_changed_copy(
+    harnessctl: Run, script: Script, repo: Git, tmp_path: Path
+) -> None:
+    harnessctl("init", cwd=repo.root)
+    add_skill(harnessctl, repo, tmp_path / "release-audit")
+    done = harnessctl("run", "--model", script({"code": CHANGE}, {"content": "ok"}), "x", cwd=repo.root)
+    assert "the copy of skills/release-audit was changed: src/release_audit/rules.py" in done.err
 
 
 WISH = 'harness.propose("memory/x", description="d", content="c", why="because")'

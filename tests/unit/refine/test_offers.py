@@ -18,7 +18,7 @@ from harnessctl.refine.offers import Offers
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
 from tests.fakes.refining import MemoryHarness, Past, PatternHit, entry, scan_tokens, snapshot
-from tests.fakes.trajectories import OUTPUT, SESSION, session
+from tests.fakes.trajectories import OUTPUT, SESSION, build, session
 
 TOKEN = "ghp_" + "q" * 36
 OWN = entry("memory/mine", "---\ndescription: mine\nowner: agent\nstatus: hypothesis\n---\nOld.\n")
@@ -59,9 +59,7 @@ def update(**changes: Any) -> dict[str, Any]:
 
 
 def offers(harness: JudgingHarness | None = None) -> Offers:
-    return Offers(
-        harness or JudgingHarness(), snapshot(OWN, HUMAN), Secrecy(scan_tokens), Redactor(), "list/model"
-    )
+    return Offers(harness or JudgingHarness(), snapshot(OWN, HUMAN), Secrecy(scan_tokens), Redactor())
 
 
 def test_a_good_edit_is_judged_and_proposed_on_what_the_session_reads() -> None:
@@ -79,7 +77,7 @@ def test_a_good_edit_is_judged_and_proposed_on_what_the_session_reads() -> None:
     ((edits, draft),) = harness.proposals
     assert [(str(e.id), e.action) for e in edits] == [("memory/count-files", "create")]
     assert (draft.summary, draft.why) == ("git ls-files lists what is tracked", "seen in the run")
-    assert (draft.model, draft.may_verify, draft.risk.level) == ("list/model", False, "low")
+    assert (draft.model, draft.may_verify, draft.risk.level) == (None, False, "low")
     (evidence,) = draft.evidence
     assert (evidence.session, evidence.events, evidence.quotes) == (SESSION, (OUTPUT,), ("tracked: app.py",))
 
@@ -190,7 +188,7 @@ def scan_assigned(data: str, *, allow: frozenset[str]) -> tuple[PatternHit, ...]
 
 def test_a_secret_seen_anywhere_in_the_log_is_known_when_the_proposal_is_made() -> None:
     value = "abcdef0123456789ABCDEF"
-    door = Offers(JudgingHarness(), snapshot(), Secrecy(scan_assigned), Redactor(), "list/model")
+    door = Offers(JudgingHarness(), snapshot(), Secrecy(scan_assigned), Redactor())
     bare = edit(content=f"use {value}", evidence=[{"session": "", "event": 1}])
     assert door.propose([bare], session()) is not None
     with pytest.raises(RefusedError, match="seen elsewhere in the log"):
@@ -230,6 +228,15 @@ def test_what_was_refused_needs_new_evidence(state: UpdateState, cited: str, ref
             offers(harness).judge([edit()], session())
     else:
         offers(harness).judge([edit()], session())
+
+
+def test_the_model_is_the_one_of_the_sessions_log() -> None:
+    first = {"session": SESSION, "model": {"provider": "list", "name": "model"}}
+    trajectory = build([("header", first), ("task", {"text": "tracked: app.py"})])
+    harness = JudgingHarness()
+    cited = [{"session": "", "event": 1, "quote": "tracked: app.py"}]
+    offers(harness).propose([edit(evidence=cited)], trajectory)
+    assert harness.proposals[0][1].model == "list/model"
 
 
 def test_verified_is_written_as_a_hypothesis_and_said() -> None:

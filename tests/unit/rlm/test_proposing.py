@@ -17,7 +17,7 @@ from harnessctl.rlm import proposing
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.ports import Judged, Made
-from harnessctl.rlm.proposing import STATE_NAME, Proposing, pick_up
+from harnessctl.rlm.proposing import STATE_NAME, Proposing, Settled, pick_up
 from harnessctl.rlm.recorder import Recorder
 from tests.fakes.runtime import SeenWatcher
 
@@ -58,7 +58,8 @@ class Session:
         open_log = Recorder.open if again else Recorder.create
         self.recorder = open_log(folder, SystemClock())
         self.journal = Journal(self.recorder, View("S", "tool"), SeenWatcher())
-        self.room = Proposing(self.journal, door, folder)
+        self.settled: list[Settled] = []
+        self.room = Proposing(self.journal, door, folder, (), self.settled)
         if not again:
             self.journal.record(EventType.HEADER, {"session": folder.name})
 
@@ -81,7 +82,9 @@ async def test_a_wish_is_judged_written_and_seen_and_becomes_a_proposal_at_the_e
     assert (seen["id"], seen["proposed"], seen["files"]) == ("memory/x", "create", {"x.md": "c"})
     assert session.types() == ["header", "propose"]
     (settled,) = session.room.settle()
+    assert session.settled == [settled]
     assert settled.to_json() == {
+        "session": folder.name,
         "entry": "memory/x",
         "events": [1],
         "update": "01U1",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,10 +41,10 @@ class Stage:
     def __init__(self, folder: Path, *skills: Entry) -> None:
         recorder = Recorder.create(folder, SystemClock())
         (folder / "kernel").mkdir()
-        self.watcher = SeenWatcher()
-        self.journal = Journal(recorder, View("S", "tool"), self.watcher)
+        self.journal = Journal(recorder, View("S", "tool"), SeenWatcher())
         entries = {str(s.id): s for s in skills}
-        self.copies = SkillCopies(entries, folder, self.journal, self.watcher)
+        self.changed: list[Mapping[str, Any]] = []
+        self.copies = SkillCopies(entries, folder, self.journal, self.changed)
         self.folder = folder
 
     def said(self) -> list[str]:
@@ -108,13 +110,12 @@ def test_a_changed_copy_is_said_and_put_back(stage: Stage, change: object, files
     stage.copies.ready()
     change(writable(place(stage)))  # type: ignore[operator]
     stage.copies.ready()
-    assert stage.copies.changed == [{"entry": "skills/release-audit", "files": files}]
+    assert stage.changed == [{"session": "session", "entry": "skills/release-audit", "files": files}]
     (said,) = stage.said()
     assert files[0] in said
-    assert stage.watcher.notes == [said]
     assert (place(stage) / "src/release_audit/__init__.py").read_text() == "x = 1"
     stage.copies.ready()
-    assert len(stage.copies.changed) == 1
+    assert len(stage.changed) == 1
 
 
 def test_a_copy_that_became_a_link_is_replaced(stage: Stage, tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_copy_that_became_a_link_is_replaced(stage: Stage, tmp_path: Path) -> 
     stage.copies.ready()
     assert not place(stage).is_symlink()
     assert (victim / "keep").read_text() == "kept"
-    assert stage.copies.changed
+    assert stage.changed
 
 
 def test_what_python_leaves_beside_modules_is_no_change(stage: Stage) -> None:
@@ -136,7 +137,7 @@ def test_what_python_leaves_beside_modules_is_no_change(stage: Stage) -> None:
     cache.mkdir()
     (cache / "x.pyc").write_bytes(b"x")
     stage.copies.ready()
-    assert stage.copies.changed == []
+    assert stage.changed == []
     assert not cache.exists()
 
 
@@ -144,7 +145,7 @@ def test_at_the_end_they_are_compared_and_removed(stage: Stage) -> None:
     stage.copies.ready()
     (writable(place(stage)) / "SKILL.md").write_text("changed")
     stage.copies.close()
-    assert stage.copies.changed == [{"entry": "skills/release-audit", "files": ["SKILL.md"]}]
+    assert stage.changed == [{"session": "session", "entry": "skills/release-audit", "files": ["SKILL.md"]}]
     assert not stage.copies.folder.exists()
 
 
