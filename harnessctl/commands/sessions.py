@@ -207,6 +207,8 @@ def _lines(event: Event) -> Iterator[str]:
             yield from (f"    {line}" for line in str(data.get("text")).splitlines())
         case EventType.PROPOSE:
             yield f"#{event.n} proposes to {data.get('text')}"
+        case EventType.COMPACTION:
+            yield f"#{event.n} {data.get('text')}"
         case EventType.REPAIR:
             yield f"#{event.n} repair {data.get('what')}: {data.get('text')}"
         case EventType.END:

@@ -82,7 +82,9 @@ def documents(events: Sequence[Event], start: int, stop: int) -> Iterator[tuple[
             continue
         if event.type is EventType.RESULT and cell is not None and cell == printed:
             continue
-        if data.get("state") == "queued" or (is_aside(event) and data.get("consumer") == "summary"):
+        if event.type is EventType.MESSAGE and data.get("state") != "delivered":
+            continue
+        if is_aside(event) and data.get("consumer") == "summary":
             continue
         text = event_text(event)
         if text.strip():

@@ -52,6 +52,10 @@ def reply(*calls: dict[str, Any], content: str | None = None, **more: Any) -> tu
     return "reply", {"request": 0, "content": content, "calls": list(calls), "finish": "stop", **more}
 
 
+def said(text: str) -> tuple[str, dict[str, Any]]:
+    return "message", {"from": "user", "to": "root", "text": text, "state": "delivered"}
+
+
 def test_a_whole_conversation_with_tools() -> None:
     got = messages(
         TASK,
@@ -130,7 +134,7 @@ def test_a_note_waits_until_the_calls_are_answered() -> None:
         TASK,
         reply(call("a")),
         ("cell", {"cell": 1, "code": "1", "call": "a"}),
-        ("message", {"text": "also count the tests"}),
+        said("also count the tests"),
         ("result", {"cell": 1, "call": "a", "text": "one"}),
     )
     assert [m["role"] for m in got] == ["system", "user", "assistant", "tool", "user"]
@@ -138,7 +142,7 @@ def test_a_note_waits_until_the_calls_are_answered() -> None:
 
 
 def test_two_messages_of_the_user_become_one() -> None:
-    got = messages(TASK, reply(), ("message", {"text": "hello?"}))
+    got = messages(TASK, reply(), said("hello?"))
     assert [m["role"] for m in got] == ["system", "user"]
     assert got[1]["content"] == f"do it\n\n{EMPTY_REPLY}\n\nhello?"
 
@@ -187,7 +191,7 @@ STEP = st.sampled_from(
         ("cell", {"cell": 1, "code": "1", "call": "a"}),
         ("result", {"cell": 1, "call": "a", "text": "done"}),
         ("result", {"cell": 2, "call": "b", "text": "done"}),
-        ("message", {"text": "by the way"}),
+        said("by the way"),
         ("repair", {"what": "torn_tail", "text": "lost one"}),
         ("reply", {"request": 1, "error": {"kind": "interrupted"}}),
     ]
