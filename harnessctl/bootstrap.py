@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.catalogue import ModelSource
     from harnessctl.models.local_weights import OnProgress
+    from harnessctl.models.port import ModelClient
     from harnessctl.rlm.ports import Proposer, Watcher
 
     #: Given a function that queues a message, listens for what the user types while the context lasts.
@@ -192,6 +193,7 @@ def run_session(
     say_exposure(kept, chosen.api_key_env, watcher.note)
     # The model's library takes seconds to load: it begins while the kernel starts.
     source.warm()
+    models = _Models(source, lambda name: _model(environment, chosen, name, on_progress))
     session = new_ulid()
     spec = replace(
         _spec(environment, harness, chosen, kernel_python),
@@ -209,13 +211,13 @@ def run_session(
         )
 
     if not worktree:
-        return _in_loop(environment, harness, source, (session, pin.commit), watcher, steering, begin)
+        return _in_loop(environment, harness, models, (session, pin.commit), watcher, steering, begin)
     with own_work_tree(_LinkedTrees(environment), harness.root, session, watcher.note) as made:
         spec = replace(
             spec, linked={"from": str(harness.root), "commit": made.commit}, safety=kept.at(made.path)
         )
         outcome = _in_loop(
-            environment, harness, source, (session, pin.commit), watcher, steering, begin, root=made.path
+            environment, harness, models, (session, pin.commit), watcher, steering, begin, root=made.path
         )
         made.changed = bool(outcome.result.changes)
         return outcome
@@ -268,6 +270,7 @@ def resume_session(
         kept = _safety(environment, harness, kernel_python, (), sandbox=box).at(stopped.root)
         say_exposure(kept, chosen.api_key_env, watcher.note)
         source.warm()
+        models = _Models(source, lambda name: _model(environment, chosen, name, on_progress))
         spec = replace(
             _spec(environment, harness, chosen, kernel_python),
             task=task,
@@ -283,7 +286,7 @@ def resume_session(
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
-        return _in_loop(environment, harness, source, live, watcher, steering, go_on, root=stopped.root)
+        return _in_loop(environment, harness, models, live, watcher, steering, go_on, root=stopped.root)
 
 
 def _spec(environment: Environment, harness: HarnessStore, chosen: Settings, python: PythonChoice) -> RunSpec:
@@ -310,7 +313,7 @@ def _spec(environment: Environment, harness: HarnessStore, chosen: Settings, pyt
 def _in_loop(
     environment: Environment,
     harness: HarnessStore,
-    source: ModelSource,
+    models: _Models,
     live: tuple[str, str],
     watcher: Watcher,
     steering: Steering | None,
@@ -335,10 +338,10 @@ def _in_loop(
     from harnessctl.rlm.interrupts import Interrupts
 
     async def in_loop() -> RunOutcome:
-        client = source.build()
         inbox = Inbox()
         ports = RunPorts(
-            model=client,
+            model=models.root,
+            model_named=models.named,
             worktree=GitWorkTree(
                 root or harness.root, harness.state_dir / "worktree", without_keys(environment.variables)
             ),
@@ -353,9 +356,43 @@ def _in_loop(
             with steering(inbox.put) if steering else nullcontext():
                 return await work(ports)
         finally:
-            await client.aclose()
+            await models.aclose()
 
     return asyncio.run(in_loop())
+
+
+class _Models:
+    """The models of one run, each built once: the root's, and those that children ask for by name."""
+
+    def __init__(self, source: ModelSource, find: Callable[[str], ModelSource]) -> None:
+        self._source = source
+        self._find = find
+        self._clients: dict[str, ModelClient] = {}
+
+    @property
+    def root(self) -> ModelClient:
+        """The root's."""
+        return self._built(self._source)
+
+    def named(self, name: str) -> tuple[ModelClient, str]:
+        """The model called ``name``, and the name that finds it again from any folder.
+
+        :raises HarnessError: there is none.
+        """
+        source = self._find(name)
+        if source.name not in self._clients:
+            source.warm()
+        return self._built(source), source.name
+
+    async def aclose(self) -> None:
+        """Free what they hold."""
+        for client in self._clients.values():
+            await client.aclose()
+
+    def _built(self, source: ModelSource) -> ModelClient:
+        if source.name not in self._clients:
+            self._clients[source.name] = source.build()
+        return self._clients[source.name]
 
 
 def _with_harness(
@@ -456,7 +493,7 @@ def _store_at(root: Path, environment: Environment) -> HarnessStore:
     from harnessctl.layers.l3_durable.store import open_store
 
     if not root.is_dir():
-        raise NotFoundError(f"the session's work tree {root} is gone", id="no_work_tree")
+        raise NotFoundError(f"the session's work tree {root} is gone", id="work_tree_gone")
     return open_store(root, environment, allow=allowed_by_user(environment))
 
 
@@ -508,7 +545,11 @@ def _python(
 
 
 def refine(
-    *, session: str | None = None, model: str | None = None, on_progress: OnProgress | None = None
+    *,
+    session: str | None = None,
+    model: str | None = None,
+    on_progress: OnProgress | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> RefineOutcome:
     """Turn a session's log into a proposal; errors as :func:`commands.refine.refine`."""
     import asyncio

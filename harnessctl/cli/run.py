@@ -54,6 +54,12 @@ def command(
     cell_time: Annotated[
         float | None, typer.Option("--cell-time", min=0, help="Limit of one cell in seconds.")
     ] = None,
+    max_depth: Annotated[
+        int | None, typer.Option("--max-depth", min=0, help="Levels of children; 0 allows none.")
+    ] = None,
+    max_children: Annotated[
+        int | None, typer.Option("--max-children", min=0, help="Children over the whole tree.")
+    ] = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave out entries that do not load.")
     ] = False,
@@ -108,6 +114,8 @@ def command(
         "budgets.cost_usd": max_cost,
         "budgets.wall_s": max_time,
         "budgets.cell_s": cell_time,
+        "budgets.depth": max_depth,
+        "budgets.children": max_children,
         "run.protocol": protocol or None,
         "prompt.files_tokens": 0 if no_repository_files else None,
     }
