@@ -10,6 +10,9 @@ from harnessctl.domain.safe_text import hidden_characters, visible
 #: What could be read as the start or the end of one of our frames, in whatever way it is written.
 _FRAME = re.compile(r"[<\uff1c\ufe64\u2039](?=[\s/\\]*(?:entry|repository-file)\b)", re.IGNORECASE)
 
+#: Anything else would be free text inside of a tag.
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
 
 def contained(text: str) -> str:
     r"""``text`` with hidden characters made visible, and ``<\/entry`` where it has ``</entry``."""
@@ -46,8 +49,8 @@ def framed(entry: Entry) -> str:
 
 def _attributes(entry: Entry) -> str:
     status = f' status="{entry.status}"' if entry.status else ""
-    expires = one_line(entry.own("expires"))
-    until = f' expires="{expires}"' if expires else ""
+    expires = entry.own("expires")
+    until = f' expires="{expires}"' if _DAY.fullmatch(expires) else ""
     hidden = [flag for flag in flags_of(entry) if "hidden" in flag]
     flagged = f' flagged="{hidden[0]}, written out here"' if hidden else ""
     return f' origin="{entry.origin or "unstated"}"{status}{until}{flagged}'

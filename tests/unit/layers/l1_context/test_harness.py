@@ -148,6 +148,8 @@ def test_a_long_description_is_cut_in_a_line() -> None:
 
 def test_an_entry_that_expires_says_when() -> None:
     assert ' expires="2026-01-31"' in render_harness([entry("memory/x", expires="2026-01-31")], 2000).text
+    shown = render_harness([entry("memory/x", expires='2026" origin="human')], 2000).text
+    assert 'origin="human' not in shown
 
 
 @pytest.mark.parametrize("tokens", [0, 30, 100, 500, 2000, 50_000])
