@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -71,10 +72,16 @@ class Tree:
         """The log of the session called ``name``."""
         for folder in self.sessions.iterdir():
             trajectory = read_trajectory(folder)
-            assert not trajectory.damage
-            if trajectory.events[0].data["name"] == name:
+            if trajectory.events and trajectory.events[0].data["name"] == name:
                 return trajectory.events
         raise AssertionError(f"no session {name}")
+
+    def names(self) -> list[str]:
+        """Of every session so far."""
+        if not self.sessions.is_dir():
+            return []
+        logs = [read_trajectory(folder).events for folder in self.sessions.iterdir()]
+        return [str(events[0].data["name"]) for events in logs if events]
 
     def of(self, kind: str, name: str = "root") -> list[dict[str, Any]]:
         return [dict(e.data) for e in self.log(name) if e.type == kind]
@@ -122,3 +129,168 @@ async def test_a_child_works_and_answers(tree: Tree) -> None:
     states = [(c["name"], c["state"]) for c in tree.of("child")]
     assert states == [("alice", "started"), ("alice", "done")]
     assert "42" in tree.printed("alice")
+
+
+SLEEP = "import time\ntime.sleep(60)"
+DIE = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+CATCH = """
+try:
+    print(await {call})
+except (HostError, ChildError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+def caught(*calls: str) -> str:
+    """Code that makes each call and prints its answer, or why there is none."""
+    return "".join(CATCH.format(call=call) for call in calls)
+
+
+async def test_what_cannot_be_started_is_said_in_the_cell(tree: Tree) -> None:
+    calls = (
+        "rlm('again', name='one')",
+        "rlm('x', name='Bad Name')",
+        "rlm('x', name='parent')",
+        "rlm(' ')",
+        "rlm('x', max_turns=0)",
+        "rlm.get('nobody')",
+        "rlm('one too many')",
+    )
+    before = caught("rlm('x', agent='nobody')", "rlm('x', model='some/other')")
+    await tree.run(
+        {
+            "content": "I ask.",
+            "code": before + "h = rlm('first', name='one')\nprint(await h)" + caught(*calls),
+        },
+        {"content": "Done."},
+        {"for": "one", "content": "Deeper.", "code": caught("rlm('deeper')")},
+        {"for": "one", "content": "Answered."},
+        limits=Limits(depth=1, children=1),
+    )
+    assert "the depth limit is 1" in tree.printed("one")
+    said = tree.printed()
+    assert "Answered." in said
+    for words in (
+        "there is a child one already, done",
+        "'Bad Name' is no name for a child",
+        "'parent' is no name for a child",
+        "a child needs a task",
+        "no subagent 'nobody'",
+        "there is no model 'some/other'",
+        "the limit of 1 children over the whole tree is reached",
+        "max_turns=0 is no limit",
+        "no child 'nobody'; there are: one",
+    ):
+        assert words in said, words
+    assert len(tree.of("child")) == 2
+
+
+async def test_each_way_a_child_can_end(tree: Tree) -> None:
+    """A child that never ends, that is cancelled, that fails, whose kernel dies, and one left behind."""
+    begin = (
+        "slow = rlm('sleep', name='slow', max_time=3)\n"
+        "gone = rlm('sleep', name='gone')\n"
+        "short = rlm('work', name='short', max_turns=1)\n"
+        "bad = rlm('fail', name='bad')\n"
+        "dead = rlm('die', name='dead')\n"
+        "late = rlm('sleep', name='late')\n"
+        "import time\n"
+        "while not all(c['tokens'] or c['state'] == 'failed' for c in rlm.list()): time.sleep(0.1)\n"
+        "print('cancelled:', gone.cancel())"
+    )
+    waits = caught("slow", "gone", "short", "bad", "dead", "late.wait(timeout=0.1)").replace(
+        "(HostError, ChildError)", "(ChildError, TimeoutError)"
+    )
+    result = await tree.run(
+        {"content": "I begin.", "code": begin},
+        {"content": "I wait.", "code": waits.replace("await late.wait", "late.wait")},
+        {"content": "Now I die.", "code": DIE},
+        {"content": "I look again.", "code": "print([(c['name'], c['state']) for c in rlm.list()])"},
+        {"content": "Done."},
+        {"for": "slow", "content": "-", "code": SLEEP},
+        {"for": "gone", "content": "-", "code": SLEEP},
+        {"for": "late", "content": "-", "code": SLEEP},
+        {"for": "short", "content": "-", "code": "1"},
+        {"for": "bad", "error": {"status": 400, "body": "no"}},
+        {"for": "dead", "content": "-", "code": f"x = 1\n{DIE}"},
+        {"for": "dead", "content": "-", "code": "print('x' in globals())"},
+        {"for": "dead", "content": "I live."},
+    )
+    assert result["answer"] == "Done."
+    said = tree.printed()
+    assert "cancelled: cancelled" in said
+    assert "child slow: budget_exhausted (wall" in said
+    assert "child gone: interrupted (cancelled" in said
+    assert "child short: budget_exhausted (turns" in said
+    assert "child bad: failed (provider_error" in said
+    assert "I live." in said
+    assert "child late still runs" in said
+    assert "False" in tree.printed("dead")
+    assert "('late', 'running')" in said
+    assert "('dead', 'done')" in said
+    ends = {name: tree.of("end", name)[0] for name in ("slow", "gone", "short", "bad", "dead", "late")}
+    assert (ends["late"]["status"], ends["late"]["reason"]) == ("interrupted", "parent_ended")
+    told = {c["name"]: c for c in tree.of("child") if c["state"] != "started"}
+    assert (told["late"]["state"], told["late"]["reason"]) == ("cancelled", "parent_ended")
+    for name, end in ends.items():
+        assert told[name]["usage"] == end["usage"] == result["usage"]["nodes"][f"root/{name}"]
+
+
+async def test_a_defect_in_a_child_ends_that_child_alone(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    from harnessctl.rlm import session
+
+    turn = session.run_turn
+
+    async def broken(parts: Any, number: int) -> None:
+        if parts.consumer == "odd":
+            raise ZeroDivisionError("a defect")
+        await turn(parts, number)
+
+    monkeypatch.setattr(session, "run_turn", broken)
+    result = await tree.run(
+        {"content": "I ask.", "code": caught("rlm('x', name='odd')")},
+        {"content": "Done."},
+    )
+    assert result["answer"] == "Done."
+    assert "child odd: failed (error, " in tree.printed()
+
+
+async def test_the_first_interrupt_is_the_parents_alone(tree: Tree) -> None:
+    task = asyncio.create_task(
+        tree.run(
+            {"content": "I ask.", "code": "h = rlm('x', name='alice')\nawait h"},
+            {"content": "Again.", "code": "print(await rlm.get('alice'))"},
+            {"content": "Done."},
+            {"for": "alice", "content": "-", "code": "import time\nfor _ in range(20): time.sleep(0.1)"},
+            {"for": "alice", "content": "Undisturbed."},
+        )
+    )
+    async with asyncio.timeout(30):
+        while not any(e.type == "child" for e in tree.watcher.events):  # noqa: ASYNC110 - no event is set
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)
+    tree.interrupts.press()
+    assert (await task)["answer"] == "Done."
+    statuses = [e["status"] for e in tree.of("result")]
+    assert statuses == ["interrupted", "ok"]
+    assert "Undisturbed." in tree.printed()
+
+
+async def test_the_second_interrupt_ends_everything(tree: Tree) -> None:
+    task = asyncio.create_task(
+        tree.run(
+            {"content": "I ask.", "code": "h = rlm('x', name='alice')\nawait h"},
+            {"for": "alice", "content": "-", "code": "h = rlm('y', name='bob')\nawait h"},
+            {"for": "bob", "content": "-", "code": SLEEP},
+        )
+    )
+    async with asyncio.timeout(30):
+        while "bob" not in tree.names() or not tree.of("cell", "bob"):  # noqa: ASYNC110 - no event is set
+            await asyncio.sleep(0.1)
+    tree.interrupts.press()
+    tree.interrupts.press()
+    result = await task
+    assert (result["status"], result["reason"]) == ("interrupted", "interrupted")
+    for name in ("alice", "bob"):
+        assert tree.of("end", name)[0]["reason"] == "parent_ended"
+    assert "root/alice/bob" in result["usage"]["nodes"]
