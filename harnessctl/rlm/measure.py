@@ -24,14 +24,14 @@ _Count = Callable[[tuple[Message, ...]], int]
 
 
 def meter_of(parts: TurnParts) -> Meter:
-    """Counts as the provider did for the last request it answered."""
+    """Counts as the provider did for the last request of the session's own that it answered."""
     count = parts.model.count_tokens
     extra = _tool_tokens() if parts.protocol == "tool" else 0
-    reply = _last_reply(parts.journal.events)
-    request = parts.journal.tally.last_request
-    ours = request.data.get("counted") if request is not None else None
+    events = parts.journal.events
+    reply = next((e for e in reversed(events) if _is_own_reply(e) and "error" not in e.data), None)
     theirs = _prompt_of(reply)
-    if request is None or reply is None or not ours or not theirs or reply.data.get("request") != request.n:
+    ours = events[int(reply.data["request"])].data.get("counted") if reply is not None else None
+    if not theirs or not ours:
         return Meter(count, 1.0, extra)
     scale = (theirs - extra) / int(ours)
     return Meter(count, min(MOST_SCALE, max(LEAST_SCALE, scale)), extra)
@@ -59,8 +59,12 @@ def estimate(journal: Journal, messages: tuple[Message, ...], keep: int, meter: 
     return math.ceil(counted(journal, messages, keep, meter.count) * max(1.0, meter.scale))
 
 
+def _is_own_reply(event: Event) -> bool:
+    return event.type is EventType.REPLY and not is_aside(event)
+
+
 def _last_reply(events: Sequence[Event]) -> Event | None:
-    return next((e for e in reversed(events) if e.type is EventType.REPLY and not is_aside(e)), None)
+    return next((e for e in reversed(events) if _is_own_reply(e)), None)
 
 
 def _prompt_of(reply: Event | None) -> int:

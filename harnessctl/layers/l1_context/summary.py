@@ -158,8 +158,8 @@ def log_summary(
     :param earlier: the summary of what left before.
     :param room: characters that it may take.
     """
-    said = _listed(pieces, "said", 400)
-    replies = _listed(pieces, "reply", 160)
+    said = _listed(pieces, ("task", "said"), 400)
+    replies = _listed(pieces, ("reply",), 160)
     outputs = [piece for piece in pieces if piece[1] == "output"]
     state = [f"{len(outputs)} outputs left ({_reach(outputs)})."] if outputs else []
     state += [f"The kernel holds {variables}."] if variables else []
@@ -174,9 +174,9 @@ def log_summary(
     ).within(room)
 
 
-def _listed(pieces: Sequence[tuple[int, str, str]], kind: str, most: int) -> list[str]:
+def _listed(pieces: Sequence[tuple[int, str, str]], kinds: Sequence[str], most: int) -> list[str]:
     """One line a piece, its address first."""
-    texts = [(n, " ".join(text.split())) for n, of, text in pieces if of == kind]
+    texts = [(n, " ".join(text.split())) for n, kind, text in pieces if kind in kinds]
     return [f"#{n} {_middle_out(text, most)}" for n, text in texts if text]
 
 
