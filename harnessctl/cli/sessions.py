@@ -29,11 +29,14 @@ TASK_WIDTH = 60
 
 
 @app.command("list")
-def list_command(as_json: AsJson = False) -> None:
+def list_command(
+    every: Annotated[bool, typer.Option("--all", help="Also those that another session started.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List this repository's sessions, newest first."""
     from harnessctl.commands.sessions import list_sessions
 
-    sessions = list_sessions(bootstrap.sessions_state_dir(), bootstrap.mask())
+    sessions = list_sessions(bootstrap.sessions_state_dir(), bootstrap.mask(), children=every)
     if as_json:
         print_json([session.to_json() for session in sessions])
         return
@@ -46,7 +49,7 @@ def list_command(as_json: AsJson = False) -> None:
             s.status or s.reason,
             s.started[:19].replace("T", " "),
             f"{(s.usage or {}).get('tokens', 0):,}",
-            _short(s.task),
+            _short(s.task if s.parent is None else f"{s.name}: {s.task}"),
         )
         for s in sessions
     ]
@@ -95,14 +98,26 @@ def export_command(
     raw: Annotated[
         bool, typer.Option("--raw", help="The log's own bytes, secrets included (jsonl).")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --output: say as one JSON object what was written.")
+    ] = False,
 ) -> None:
-    """Write a session out, with values that look like secrets masked."""
+    """Write a session out, with values that look like secrets masked.
+
+    JSON lines hold the sessions that it started too, each after its own header; --raw is one log alone.
+    """
     from harnessctl.commands import export
     from harnessctl.commands.sessions import find_session, show_session
 
     state_dir, mask = bootstrap.sessions_state_dir(), bootstrap.mask()
     if raw and format is not Format.JSONL:
         raise UsageError("--raw goes with --format jsonl alone", id="usage", hint="leave --raw out")
+    if as_json and output in ("", "-"):
+        raise UsageError(
+            "--json tells of the file that --output names",
+            id="usage",
+            hint="add --output FILE; --format jsonl on stdout is JSON already",
+        )
     if format is Format.HTML:
         from harnessctl.cli.session_html import session_html
 
@@ -113,10 +128,15 @@ def export_command(
         pieces = export.original_bytes(find_session(state_dir, session))
     else:
         pieces = export.masked_lines(find_session(state_dir, session), mask)
-    write_out(pieces, output)
+    write_out(pieces, output, quiet=as_json)
+    if as_json:
+        path = Path(output).absolute()
+        name = find_session(state_dir, session).name
+        told = {"session": name, "format": format.value, "path": str(path), "bytes": path.stat().st_size}
+        print_json({**told, "masked": not raw})
 
 
-def write_out(pieces: Iterable[bytes], output: str) -> None:
+def write_out(pieces: Iterable[bytes], output: str, *, quiet: bool = False) -> None:
     """To the file ``output``, by rename, readable by the user alone; to stdout when it is "" or "-"."""
     if output in ("", "-"):
         for piece in pieces:
@@ -133,7 +153,8 @@ def write_out(pieces: Iterable[bytes], output: str) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise HarnessError(f"cannot write {output}: {error.strerror}", id="storage") from error
-    note(f"written to {output}")
+    if not quiet:
+        note(f"written to {output}")
 
 
 @app.command("prune")

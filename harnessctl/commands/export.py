@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harnessctl.commands.session_tree import family_of
 from harnessctl.commands.sessions import Mask, SessionSummary, ShownSession, masked
 from harnessctl.domain.canonical import canonical_json
 from harnessctl.domain.event import Event, EventType, is_aside
@@ -20,17 +21,18 @@ PAGE_OUTPUT = 20_000
 
 
 def masked_lines(folder: Path, mask: Mask) -> Iterator[bytes]:
-    """The log's records as JSON lines, secrets masked.
+    """The log's records as JSON lines, secrets masked; then those of all sessions below it.
 
     ``hash`` and ``prev`` stay those of the log: they name the original record, and do not fit a line in
     which something was masked, which ``"masked": true`` says.
     """
-    for event in read_trajectory(folder).events:
-        shown = masked(event, mask)
-        record = shown.record()
-        if shown.data != event.data:
-            record["masked"] = True
-        yield canonical_json(record) + b"\n"
+    for one in family_of(folder):
+        for event in read_trajectory(one).events:
+            shown = masked(event, mask)
+            record = shown.record()
+            if shown.data != event.data:
+                record["masked"] = True
+            yield canonical_json(record) + b"\n"
 
 
 def original_bytes(folder: Path) -> Iterator[bytes]:
@@ -186,7 +188,10 @@ class _Builder:
             EventType.GATE: f"Gate {data.get('name')}: {data.get('status')}",
             EventType.RESULT: "Not run",
             EventType.PROPOSE: "Proposed",
+            EventType.CHILD: f"Child {data.get('name')} {data.get('state')}",
         }
+        if event.type is EventType.CHILD:
+            text = str(data.get("task") or data.get("detail") or data.get("child"))
         if event.type is EventType.END:
             reason = f" ({data.get('reason')})" if data.get("reason") else ""
             said = str(data.get("answer") or data.get("detail") or "")

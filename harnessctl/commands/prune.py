@@ -66,7 +66,7 @@ def prune(
     forget: Callable[[str], None],
     sweep: Callable[[Collection[str], bool], object],
 ) -> Pruned:
-    """Remove sessions, or with ``remove`` off say which would go.
+    """Remove sessions, or with ``remove`` off say which would go. Children stay and go with their root.
 
     :param older_than_s: only those last written more seconds ago.
     :param keep: only those that are not among the newest so many.
@@ -85,15 +85,20 @@ def prune(
     folder = state_dir / "sessions"
     going: list[Candidate] = []
     staying: list[Candidate] = []
+    below = _children(folder)
     for path in _old(folder, older_than_s, keep):
-        why = cited.get(path.name, "")
-        size, work_tree = _size(path), _work_tree(path)
+        # Those below first: a tree that a crash leaves half removed still has its root.
+        family = [*reversed(_descendants(path, below)), path]
+        why = next((cited[one.name] for one in reversed(family) if one.name in cited), "")
+        size, work_tree = sum(map(_size, family)), _work_tree(path)
         with _unused(path) as unused:
             why = why if unused else "it runs"
             if remove and not why:
-                _remove(path)
+                for one in family:
+                    _remove(one)
         if remove and not why:
-            forget(path.name)
+            for one in family:
+                forget(one.name)
         (staying if why else going).append(Candidate(path.name, size, why, work_tree))
     if remove:
         for left in folder.glob(f"{GOING_PREFIX}*"):
@@ -116,11 +121,35 @@ def seconds_in(age: str) -> float:
 
 
 def _old(folder: Path, older_than_s: float | None, keep: int | None) -> list[Path]:
-    """Folders of sessions that are old by what was asked, oldest first. Ids are in order of time."""
+    """Folders of roots that are old by what was asked, oldest first. Ids are in order of time."""
     names = sorted(p for p in folder.iterdir() if (p / LOG_NAME).exists()) if folder.is_dir() else []
+    names = [p for p in names if not _has_parent(p)]
     kept = names[len(names) - min(keep, len(names)) :] if keep is not None else []
     limit = time.time() - older_than_s if older_than_s is not None else None
     return [p for p in names if p not in kept and (limit is None or (p / LOG_NAME).stat().st_mtime < limit)]
+
+
+def _has_parent(path: Path) -> bool:
+    """Whether the session that started this one is still there; one without is pruned like a root."""
+    parent = _header(path).get("parent")
+    return isinstance(parent, str) and (path.parent / parent / LOG_NAME).exists()
+
+
+def _children(folder: Path) -> Mapping[str, list[Path]]:
+    """Folders of children by the id of the session that started them, oldest first."""
+    found: dict[str, list[Path]] = {}
+    for log in sorted(folder.glob(f"*/{LOG_NAME}")):
+        parent = _header(log.parent).get("parent")
+        if isinstance(parent, str):
+            found.setdefault(parent, []).append(log.parent)
+    return found
+
+
+def _descendants(path: Path, below: Mapping[str, list[Path]]) -> list[Path]:
+    found = []
+    for child in below.get(path.name, ()):
+        found += [child, *_descendants(child, below)]
+    return found
 
 
 def _header(path: Path) -> Mapping[str, Any]:

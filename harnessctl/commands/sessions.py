@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
+from harnessctl.rlm.lineage import parent_of
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 from harnessctl.rlm.occupancy import is_written
+from harnessctl.rlm.seat import ROOT
 
 #: Bytes read at a time from the end of a log.
 CHUNK = 65_536
@@ -26,6 +29,7 @@ class SessionSummary:
 
     :ivar status: None for a session without an end: it runs, or was killed.
     :ivar running: a process holds its log at this moment.
+    :ivar parent: id of the session that started it, None for a root.
     """
 
     id: str
@@ -36,10 +40,14 @@ class SessionSummary:
     task: str
     usage: Mapping[str, Any] | None
     running: bool = False
+    parent: str | None = None
+    name: str = ROOT
 
     def to_json(self) -> dict[str, object]:
-        """As ``--json`` prints it (CONTRACT 10)."""
+        """As ``--json`` prints it (CONTRACT 10); a child says whose it is."""
+        whose = {} if self.parent is None else {"parent": self.parent, "name": self.name}
         return {
+            **whose,
             "id": self.id,
             "status": self.status,
             "reason": self.reason,
@@ -55,17 +63,20 @@ class ShownSession:
     """A session with its events, secrets masked.
 
     :ivar damage: what is wrong with the log; empty for a whole one.
+    :ivar tree: the session and all below it.
     """
 
     summary: SessionSummary
     events: tuple[Event, ...]
     damage: tuple[str, ...]
+    tree: tuple[Branch, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As ``sessions show --json`` prints it; hashes stand for the original, not for masked text."""
         return {
             **self.summary.to_json(),
             "damage": list(self.damage),
+            "tree": [branch.to_json() for branch in self.tree],
             "events": [
                 {"n": e.n, "t": e.t, "type": str(e.type), "turn": e.turn, "data": e.data, "hash": e.hash}
                 for e in self.events
@@ -73,11 +84,15 @@ class ShownSession:
         }
 
 
-def list_sessions(state_dir: Path, mask: Mask) -> tuple[SessionSummary, ...]:
-    """Every session of a repository, newest first. Logs without a readable header are left out."""
+def list_sessions(state_dir: Path, mask: Mask, *, children: bool = False) -> tuple[SessionSummary, ...]:
+    """Every session of a repository, newest first. Logs without a readable header are left out.
+
+    :param children: also those that another session started.
+    """
     folder = state_dir / "sessions"
     names = sorted((p.name for p in folder.iterdir()), reverse=True) if folder.is_dir() else []
-    return tuple(s for s in (_summary(folder / name, mask) for name in names) if s is not None)
+    found = (_summary(folder / name, mask) for name in names)
+    return tuple(s for s in found if s is not None and (children or s.parent is None))
 
 
 def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
@@ -90,17 +105,19 @@ def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
     trajectory = read_trajectory(folder)
     events = tuple(masked(event, mask) for event in trajectory.events)
     summary = _summary(folder, mask) or SessionSummary(folder.name, None, "damaged", False, "", "", None)
-    return ShownSession(summary, events, trajectory.damage)
+    return ShownSession(summary, events, trajectory.damage, tree_of(folder, trajectory.events))
 
 
 def find_session(state_dir: Path, prefix: str) -> Path:
-    """Folder of the session whose id begins with ``prefix``; "" is the newest.
+    """Folder of the session whose id begins with ``prefix``; "" is the newest that no other one started.
 
     :raises NotFoundError: none.
     :raises UsageError: more than one.
     """
     folder = state_dir / "sessions"
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    if not prefix:
+        names = [name for name in reversed(names) if parent_of(folder / name) is None][:1]
     found = [name for name in names if name.startswith(prefix.upper())]
     if not found:
         raise NotFoundError(
@@ -133,6 +150,8 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
         reason=str(end.get("reason") or "") if end else ("running" if running else "no_end"),
         verified=bool(end and end.get("verified")),
         started=header.t,
+        parent=header.data.get("parent"),
+        name=str(header.data.get("name") or ROOT),
         task=mask(str(task.data.get("text", ""))) if task else "",
         usage=end.get("usage") if end else None,
         running=running,
@@ -179,6 +198,7 @@ def lines_of(shown: ShownSession) -> Iterator[str]:
     """The session as plain text, a turn at a time."""
     for event in shown.events:
         yield from _lines(event)
+    yield from tree_lines(shown.tree)
     for problem in shown.damage:
         yield f"! log: {problem}"
 
@@ -191,8 +211,15 @@ def _lines(event: Event) -> Iterator[str]:
             pin = data.get("pin") or {}
             yield f"session {data.get('session')}  model {model.get('provider')}/{model.get('name')}"
             yield f"pin {(pin.get('commit') or 'none')[:12]} ({pin.get('source')})"
-        case EventType.TASK | EventType.MESSAGE:
+        case EventType.MESSAGE if data.get("state") == "queued":
+            pass
+        case EventType.MESSAGE:
+            lost = " (not delivered)" if data.get("state") == "undeliverable" else ""
+            yield f"#{event.n} message from {data.get('from')}{lost}: {data.get('text')}"
+        case EventType.TASK:
             yield f"#{event.n} {event.type}: {data.get('text')}"
+        case EventType.CHILD:
+            yield f"#{event.n} child {data.get('name')} {data.get('state')}: {data.get('child')}"
         case EventType.REPLY if "error" in data:
             yield f"#{event.n} turn {event.turn}: {data['error'].get('kind')}: {data['error'].get('message')}"
         case EventType.REPLY:

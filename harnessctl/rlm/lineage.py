@@ -85,3 +85,27 @@ def tree_usage(seat: Seat, events: Sequence[Event], kin: Iterable[Kin]) -> dict[
     for one in kin:
         used |= usage_by_node(one.seat, one.events)
     return used
+
+
+def parent_of(folder: Path) -> str | None:
+    """Id of the session that started the one in ``folder``; None for a root, and for what cannot be read."""
+    try:
+        with (folder / LOG_NAME).open("rb") as log:
+            parent = Event.from_line(log.readline()).data.get("parent")
+    except (OSError, ValueError):
+        return None
+    return str(parent) if parent else None
+
+
+def seat_of(session: str, events: Sequence[Event]) -> Seat:
+    """The place of a session, as its own log tells it."""
+    header: Mapping[str, Any] = events[0].data if events and events[0].type is EventType.HEADER else {}
+    name = str(header.get("name") or ROOT)
+    parent = header.get("parent")
+    return Seat(
+        str(header.get("session") or session),
+        name,
+        str(header.get("node") or name),
+        int(header.get("depth") or 0),
+        str(parent) if parent else None,
+    )

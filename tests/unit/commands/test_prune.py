@@ -29,6 +29,26 @@ def state(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def child(state: Path, name: str, parent: str) -> None:
+    """A session that ``parent`` started, last written just now."""
+    recorder = Recorder.create(state / "sessions" / name, SystemClock())
+    recorder.append(EventType.HEADER, {"session": name, "parent": parent})
+    recorder.close()
+
+
+def test_children_stay_and_go_with_their_root(state: Path) -> None:
+    child(state, "W", "A")
+    child(state, "X", "W")
+    child(state, "Y", "B")
+    child(state, "Z", "nobody any more")
+    gone: list[str] = []
+    pruned = ask(state, older_than_s=2.5 * DAY, cited={"Y": "cited"}, forget=gone.append)
+    assert names(state) == "BCDYZ"
+    assert [c.id for c in pruned.going] == ["A"]
+    assert [(c.id, c.why) for c in pruned.staying] == [("B", "cited")]
+    assert gone == ["X", "W", "A"]
+
+
 def names(state: Path) -> str:
     return "".join(sorted(p.name for p in (state / "sessions").iterdir()))
 
@@ -40,8 +60,9 @@ def ask(state: Path, **more: object) -> Pruned:
         "cited": {},
         "remove": True,
         "sweep": lambda *_: None,
+        "forget": lambda _: None,
     }
-    return prune(state, forget=lambda _: None, **{**options, **more})  # type: ignore[arg-type]
+    return prune(state, **{**options, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.export import masked_lines
 from harnessctl.commands.sessions import lines_of, list_sessions, show_session
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
@@ -102,3 +103,38 @@ def test_a_torn_log_is_shown_up_to_the_tear_and_said(state: Path) -> None:
     shown = show_session(state, CUT, mask)
     assert [str(e.type) for e in shown.events] == ["header", "task", "reply", "cell"]
     assert list(lines_of(shown))[-1].startswith("! log: torn tail")
+
+
+def test_children_are_listed_with_all_and_drawn_below_their_root(state: Path) -> None:
+    child = "01JDXYZ0000000000000000004"
+    root = Recorder.open(state / "sessions" / CUT, SystemClock())
+    root.append(EventType.REQUEST, {"consumer": "root"})
+    root.append(EventType.REPLY, {"request": 5, "usage": {"prompt": 1000, "completion": 5, "cost_usd": 0.25}})
+    root.append(EventType.CHILD, {"child": child, "name": "alice", "state": "started"})
+    root.append(
+        EventType.CHILD, {"child": child, "name": "alice", "state": "done", "status": "success", "reason": ""}
+    )
+    root.close()
+    recorder = Recorder.create(state / "sessions" / child, SystemClock())
+    recorder.append(EventType.HEADER, {"session": child, "parent": CUT, "name": "alice", "depth": 1})
+    recorder.append(EventType.TASK, {"text": "look"})
+    recorder.append(EventType.REQUEST, {"consumer": "alice"})
+    recorder.append(EventType.REPLY, {"request": 2, "usage": {"prompt": 200, "cost_usd": 0.5}})
+    recorder.append(EventType.END, {"status": "success", "reason": "no_gates", "usage": {"tokens": 200}})
+    recorder.close()
+    assert child not in [s.id for s in list_sessions(state, mask)]
+    (listed,) = [s for s in list_sessions(state, mask, children=True) if s.id == child]
+    assert (listed.to_json()["parent"], listed.to_json()["name"]) == (CUT, "alice")
+    shown = show_session(state, "", mask)  # the newest that no other one started
+    assert shown.summary.id == CUT
+    assert [(b.seat.node, b.status, b.usage.tokens) for b in shown.tree] == [
+        ("root", None, 1005),
+        ("root/alice", "success", 200),
+    ]
+    drawn = "\n".join(lines_of(shown))
+    assert "root     no end (no_end)" in drawn
+    assert f"  alice  success (no_gates)          200 tokens        $0.5000  {child}" in drawn
+    assert "total                              1,205 tokens        $0.7500" in drawn
+    lines = [json.loads(line) for line in masked_lines(state / "sessions" / CUT, mask)]
+    headers = [line["data"]["session"] for line in lines if line["type"] == "header"]
+    assert headers == [CUT, child]
