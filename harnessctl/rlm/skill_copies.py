@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.domain.entry import Entry
+from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import EntryId, Kind
@@ -96,9 +98,15 @@ class SkillCopies:
             raise StorageError(self.folder, error.strerror or str(error)) from error
 
     def close(self) -> None:
-        """At the session's end: say what was changed, remove the copies."""
-        self._say_changed()
-        _remove(self.folder)
+        """At the session's end: say what was changed, remove the copies.
+
+        :raises StorageError: it cannot be said.
+        """
+        try:
+            self._say_changed()
+            _remove(self.folder)
+        except OSError as error:
+            raise StorageError(self.folder, error.strerror or str(error)) from error
 
     def _made(self, skill: Entry) -> Path:
         target = self.folder / skill.id.name
@@ -115,12 +123,12 @@ class SkillCopies:
             target = self.folder / skill.id.name
             if not os.path.lexists(target):
                 continue
-            files = tuple(_differences(skill, target))
+            files = _differences(skill, target)
             if files:
-                self._changed.append({"session": self._session, "entry": name, "files": list(files)})
+                self._changed.append({"session": self._session, "entry": name, "files": files})
                 what = f"The copy of {name} was changed during the session ({_named(files)})"
                 text = f"{what}; no session reads that, the pinned content counts."
-                data = {"what": "skill_copy", "text": text, "entry": name, "files": list(files)}
+                data = {"what": "skill_copy", "text": text, "entry": name, "files": files}
                 self._journal.record(EventType.REPAIR, data)
             if files or any(target.rglob(_CACHE)):
                 _remove(target)
@@ -149,31 +157,38 @@ def _remove(path: Path) -> None:
         path.unlink()
         return
     for folder, _, _ in os.walk(path):
-        os.chmod(folder, 0o700)  # what lies in a read-only folder cannot be removed
+        with suppress(OSError):
+            os.chmod(folder, 0o700)  # what lies in a read-only folder cannot be removed
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _differences(skill: Entry, target: Path) -> Iterator[str]:
-    """Paths below ``target`` that are not as pinned: changed, missing, added."""
-    pinned = {inner_path(skill, file): file.sha256 for file in skill.files}
-    found = dict(_hashes(target))
-    yield from sorted(path for path in pinned.keys() | found.keys() if pinned.get(path) != found.get(path))
-
-
-def _hashes(target: Path) -> Iterator[tuple[str, str]]:
-    """(path, SHA-256) of what lies below ``target``; "" for a link and whatever else is no plain file."""
+def _differences(skill: Entry, target: Path) -> list[str]:
+    """Paths below ``target`` that are not as pinned: changed, missing, added; sorted."""
     if target.is_symlink() or not target.is_dir():
-        yield ".", ""
-        return
+        return ["."]
+    pinned = {inner_path(skill, file): file for file in skill.files}
+    found = set(_paths(target))
+    differing = {path for path in found & pinned.keys() if not _holds(target / path, pinned[path])}
+    return sorted(differing | (found ^ pinned.keys()))
+
+
+def _paths(target: Path) -> Iterator[str]:
+    """What lies below ``target`` but for folders and compiled files, links to folders included."""
     for folder, folders, files in os.walk(target):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         folders[:] = [name for name in folders if name != _CACHE]
-        for name in (*files, *links):
-            path = Path(folder, name)
-            inner = path.relative_to(target).as_posix()
-            yield inner, sha256_hex(path.read_bytes()) if path.is_file() and not path.is_symlink() else ""
+        yield from (Path(folder, name).relative_to(target).as_posix() for name in (*files, *links))
 
 
-def _named(files: tuple[str, ...]) -> str:
+def _holds(path: Path, file: EntryFile) -> bool:
+    """Whether ``path`` is a plain file with the bytes of ``file``; one that cannot be read is not."""
+    with suppress(OSError):
+        known = path.lstat()
+        same_size = stat.S_ISREG(known.st_mode) and known.st_size == len(file.data)
+        return same_size and sha256_hex(path.read_bytes()) == file.sha256
+    return False
+
+
+def _named(files: Sequence[str]) -> str:
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     return ", ".join(files[:_NAMED]) + more

@@ -104,6 +104,9 @@ def writable(path: Path) -> Path:
         (lambda p: (p / "scripts/run.sh").unlink(), ["scripts/run.sh"]),
         (lambda p: (p / "src/new.py").write_text(""), ["src/new.py"]),
         (lambda p: (p / "out").symlink_to("/etc"), ["out"]),
+        (lambda p: (p / "SKILL.md").write_text("tex!"), ["SKILL.md"]),
+        (lambda p: ((p / "SKILL.md").unlink(), os.mkfifo(p / "SKILL.md")), ["SKILL.md"]),
+        (lambda p: ((p / "SKILL.md").unlink(), (p / "SKILL.md").mkdir()), ["SKILL.md"]),
     ],
 )
 def test_a_changed_copy_is_said_and_put_back(stage: Stage, change: object, files: list[str]) -> None:
