@@ -18,6 +18,7 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.repository_files import RepositoryText
 from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l1_context.view import View
+from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, Launch
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.asides import Asides
@@ -110,6 +111,7 @@ class Circle:
 
     :ivar budget: of the tree; what is in the logs already is booked.
     :ivar deadline: moment at which the session above ends, None without one.
+    :ivar launch: starts the processes of its kernels.
     """
 
     seat: Seat
@@ -118,6 +120,7 @@ class Circle:
     post: Post
     spawn: Spawn
     deadline: float | None = None
+    launch: Launch = GuardedProcess.start
 
 
 def check_price(limits: Limits, model: ModelClient) -> None:
@@ -161,7 +164,7 @@ def parts_of(
     return TurnParts(
         journal=journal,
         model=ports.model,
-        kernels=_kernels(spec, ports, recorder.folder, entries, door, copies),
+        kernels=_kernels(spec, ports, recorder.folder, entries, door, copies, circle.launch),
         budget=budget,
         limits=spec.limits,
         interrupts=ports.interrupts,
@@ -231,6 +234,7 @@ def _kernels(
     entries: tuple[Entry, ...],
     door: Door,
     copies: SkillCopies,
+    launch: Launch,
 ) -> Kernels:
     folder = session / "kernel"
     file = folder / "entries.json"
@@ -251,7 +255,7 @@ def _kernels(
             return sandbox.wrap(command, (sockets, home), readable)
 
     begin = kernel_starter(
-        spec.python.path, root, folder, environment, file, door, wrap, command=spec.python.command
+        spec.python.path, root, folder, environment, file, door, wrap, launch, spec.python.command
     )
 
     async def start() -> RunningKernel:
@@ -259,6 +263,11 @@ def _kernels(
         return await begin()
 
     return Kernels(start)
+
+
+def forking_of(spec: RunSpec, session: str, folder: Path) -> Forking:
+    """What forks the kernels of children of the root ``session``, whose folder is given."""
+    return Forking(spec.python.path, _environment(spec, session, folder / "kernel"))
 
 
 def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harnessctl.commands.building import (
     Circle,
     RunPorts,
     RunSpec,
     check_price,
+    forking_of,
     header_of,
     parts_of,
     protocol_of,
@@ -25,6 +26,7 @@ from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import render_harness
 from harnessctl.layers.l1_context.view import View, system_of
+from harnessctl.layers.l2_execution.process import GuardedProcess
 from harnessctl.layers.l2_execution.registration import end_left_over
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.agents import Agent, agent_of
@@ -54,7 +56,7 @@ class Household:
     """All sessions of one run: what they share.
 
     :ivar sessions: the folder that each of them has one in.
-    :param skipped: ids of entries left out.
+    :ivar skipped: ids of entries left out.
     """
 
     def __init__(
@@ -71,7 +73,15 @@ class Household:
         self._census = Census(spec.limits)
         self._post = Post()
         self._spec, self._snapshot, self._pin, self._ports = spec, snapshot, pin, ports
-        self._skipped = skipped
+        self.skipped = skipped
+        self._forking = forking_of(spec, spec.session, sessions / spec.session)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """No session works any more: end the process that their kernels were forked from."""
+        await self._forking.close()
 
     @cached_property
     def harness(self) -> str:
@@ -80,7 +90,8 @@ class Household:
 
     def circle(self, seat: Seat, deadline: float | None = None) -> Circle:
         """What the session at ``seat`` shares with the others."""
-        return Circle(seat, self.budget, self._census, self._post, self.spawn, deadline)
+        launch = self._forking.launch if seat.depth else GuardedProcess.start
+        return Circle(seat, self.budget, self._census, self._post, self.spawn, deadline, launch)
 
     def spawn(self, child: ChildSpec) -> ChildSession:
         """A child whose log has begun.
@@ -101,7 +112,7 @@ class Household:
         try:
             view = View(self._system(protocol, child.seat, agent), protocol)
             parts = self._parts(child, spec, ports, recorder, view)
-            header = header_of(spec, self._pin, ports, child.seat, self._skipped, protocol)
+            header = header_of(spec, self._pin, ports, child.seat, self.skipped, protocol)
             header |= {"agent": agent.id if agent else None, **spec.safety.to_json(None)}
             task = Addition(EventType.TASK, {"text": child.task})
             open_session((Addition(EventType.HEADER, header), task), parts)
@@ -192,7 +203,7 @@ class Household:
         if name in ("", self._spec.model_name):
             return self._ports.model, self._spec.model_name
         if self._ports.model_named is None:
-            raise ChildRefusedError(f"there is no model {name!r} for a child here", id="unknown_model")
+            raise ChildRefusedError(f"there is no model {name!r} for a child here", id="child_model")
         return self._ports.model_named(name)
 
     def _ports_of(self, seat: Seat, model: ModelClient) -> RunPorts:

@@ -130,34 +130,40 @@ async def resume(
     :raises UsageError: it has ended with an answer and there is no further task, or a limit is used up.
     :raises OccupiedError: another session works in its work tree.
     """
-    events = stopped.recorder.events
     refuse_ended(stopped, spec.task, spec.limits)
     check_loads(snapshot, skip_broken=bool(stopped.header["skipped"]))
-    folder, seat = stopped.recorder.folder, Seat(stopped.session)
+    folder = stopped.recorder.folder
     with occupied(state_dir, stopped.root, stopped.session):
         end_left_over(folder / "kernel", stopped.session)
         skipped = tuple(stopped.header["skipped"])
-        household = Household(spec, snapshot, stopped.pin, ports, folder.parent, skipped)
-        household.gather(seat, events)
-        view, circle = _view(stopped, spec, household, ports), household.circle(seat)
-        parts = parts_of(spec, snapshot, ports, stopped.recorder, view, circle)
-        tally = parts.journal.tally
-        # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
-        ended = last_end(events) is not None
-        facts = {
-            "model": ports.model.identity.to_json(),
-            "model_name": spec.model_name,
-            "protocol": view.protocol,
-            "limits": asdict(spec.limits),
-            "harness_state": dict(ports.harness_state.capture() if ended else tally.harness_state),
-            "version": spec.version,
-        }
-        opening = additions(events, tally.variables, facts)
-        below = tuple(household.restored(seat, events, parts.deadline))
-        settle(opening, seat, below, parts, household.budget)
-        if spec.task.strip():
-            opening.append(Addition(EventType.TASK, {"text": spec.task}))
-        return await finish(opening, spec, stopped.pin, ports, parts, stopped.recorder)
+        async with Household(spec, snapshot, stopped.pin, ports, folder.parent, skipped) as household:
+            return await _picked_up(stopped, spec, snapshot, ports, household)
+
+
+async def _picked_up(
+    stopped: Stopped, spec: RunSpec, snapshot: Snapshot, ports: RunPorts, household: Household
+) -> RunOutcome:
+    events, seat = stopped.recorder.events, Seat(stopped.session)
+    household.gather(seat, events)
+    view, circle = _view(stopped, spec, household, ports), household.circle(seat)
+    parts = parts_of(spec, snapshot, ports, stopped.recorder, view, circle)
+    tally = parts.journal.tally
+    # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
+    ended = last_end(events) is not None
+    facts = {
+        "model": ports.model.identity.to_json(),
+        "model_name": spec.model_name,
+        "protocol": view.protocol,
+        "limits": asdict(spec.limits),
+        "harness_state": dict(ports.harness_state.capture() if ended else tally.harness_state),
+        "version": spec.version,
+    }
+    opening = additions(events, tally.variables, facts)
+    below = tuple(household.restored(seat, events, parts.deadline))
+    settle(opening, seat, below, parts, household.budget)
+    if spec.task.strip():
+        opening.append(Addition(EventType.TASK, {"text": spec.task}))
+    return await finish(opening, spec, stopped.pin, ports, parts, stopped.recorder)
 
 
 def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:

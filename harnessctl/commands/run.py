@@ -74,22 +74,28 @@ async def run(
     skipped = check_loads(snapshot, skip_broken=spec.skip_broken)
     tell_rights_once(machine_dir, ports.watcher)
     session = spec.session or new_ulid()
+    spec = replace(spec, session=session)
     folder = state_dir / "sessions" / session
     with occupied(state_dir, ports.worktree.root, session):
         recorder = Recorder.create(folder, ports.clock)
         try:
-            protocol = protocol_of(spec.protocol, ports.model)
-            facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
-            seat, household = Seat(session), Household(spec, snapshot, pin, ports, folder.parent, skipped)
-            system = system_message(facts, household.harness, ports.repository_files.text)
-            view, circle = View(system, protocol), household.circle(seat)
-            parts = parts_of(spec, snapshot, ports, recorder, view, circle)
-            header = header_of(spec, pin, ports, seat, skipped, protocol)
-            header |= spec.safety.to_json(parts.gates)
-            opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": spec.task}))
-            return await finish(opening, spec, pin, ports, parts, recorder)
+            async with Household(spec, snapshot, pin, ports, folder.parent, skipped) as household:
+                return await _begun(spec, snapshot, pin, ports, recorder, household)
         finally:
             recorder.close()
+
+
+async def _begun(
+    spec: RunSpec, snapshot: Snapshot, pin: Pin, ports: RunPorts, recorder: Recorder, household: Household
+) -> RunOutcome:
+    protocol, seat = protocol_of(spec.protocol, ports.model), Seat(spec.session)
+    facts = SessionFacts(str(ports.worktree.root), spec.python.path, protocol)
+    system = system_message(facts, household.harness, ports.repository_files.text)
+    parts = parts_of(spec, snapshot, ports, recorder, View(system, protocol), household.circle(seat))
+    header = header_of(spec, pin, ports, seat, household.skipped, protocol)
+    header |= spec.safety.to_json(parts.gates)
+    opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": spec.task}))
+    return await finish(opening, spec, pin, ports, parts, recorder)
 
 
 async def finish(

@@ -21,7 +21,7 @@ from harnessctl.domain.cell import CellRun, CellStatus
 from harnessctl.layers.l1_context.result_text import result_text
 from harnessctl.layers.l2_execution.environment import kernel_environment
 from harnessctl.layers.l2_execution.forks import available
-from harnessctl.layers.l2_execution.kernel import OPTIONS, Kernel, KernelSpec
+from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec
 from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, KernelStartError, Launch
 from harnessctl.layers.l2_execution.registration import Registration
 from harnessctl.rlm.door import Door
@@ -40,7 +40,8 @@ async def start(folder: Path, python: str = sys.executable, launch: Launch = Gua
     environment = kernel_environment(VARIABLES, "SESSION", ipython_folder=folder / "ipython")
     entries = folder / "entries.json"
     entries.write_text(
-        '[{"id": "memory/build", "description": "how to build", "files": {"memory/build.md": "Use make."}}]'
+        '[{"id": "memory/build", "description": "how to build", "files": {"build.md": "Use make."},'
+        ' "module": null, "flags": []}]'
     )
     door = Door()
     try:
@@ -62,7 +63,7 @@ async def launch(request: pytest.FixtureRequest) -> AsyncIterator[Launch]:
         yield GuardedProcess.start
         return
     environment = kernel_environment(VARIABLES, "SESSION")
-    forking = Forking(sys.executable, environment, OPTIONS)
+    forking = Forking(sys.executable, environment)
     yield forking.launch
     assert forking.forked, "no kernel was forked"
     await forking.close()
@@ -326,7 +327,7 @@ async def test_everything_a_kernel_started_ends_with_it(own: Kernel, tmp_path: P
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_when_its_keeper_is_killed_the_kernel_does_not_stay(tmp_path: Path, kind: str) -> None:
-    forking = Forking(sys.executable, kernel_environment(VARIABLES, "SESSION"), OPTIONS)
+    forking = Forking(sys.executable, kernel_environment(VARIABLES, "SESSION"))
     launch = forking.launch if kind == "forked" else GuardedProcess.start
     own = await start(tmp_path, launch=launch)
     known = Registration.read(tmp_path)
@@ -352,7 +353,7 @@ async def test_what_cannot_be_forked_is_a_program_of_its_own(tmp_path: Path) -> 
     code += f"exec(open({pydoc.__file__!r}).read())\n"
     (tmp_path / "site" / "pydoc.py").write_text(code)
     environment = {**kernel_environment(VARIABLES, "SESSION"), "PYTHONPATH": str(tmp_path / "site")}
-    forking = Forking(sys.executable, environment, OPTIONS)
+    forking = Forking(sys.executable, environment)
     own = await start(tmp_path / "s", launch=forking.launch)
     assert text(await run(own, "print('here')")) == "here\n"
     assert forking.forked == 0

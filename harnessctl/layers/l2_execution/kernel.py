@@ -26,6 +26,7 @@ from harnessctl.layers.l2_execution.messages import Cell, KernelSigns, OnOutput
 from harnessctl.layers.l2_execution.output import Streams
 from harnessctl.layers.l2_execution.process import (
     LAUNCHER,
+    OPTIONS,
     Death,
     GuardedProcess,
     KernelProcess,
@@ -51,9 +52,6 @@ MOST_WAITING = 16
 
 #: A sandbox tells a signal as a shell does: this much more than its number.
 SHELL_SIGNAL = 128
-
-#: Options of every kernel.
-OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
 
 
 @dataclass(frozen=True)

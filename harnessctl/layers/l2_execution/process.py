@@ -23,6 +23,8 @@ from harnessctl.layers.l2_execution.forks import ForkedProcess, ForkError, ForkS
 _GUARD = Path(__file__).with_name("guard.py")
 #: What a preloaded process can become.
 LAUNCHER = ("-m", "ipykernel_launcher")
+#: Options of every kernel.
+OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor", "--log-level=ERROR")
 #: Seconds a forked kernel may take to bind its sockets; the first waits for the imports of its server.
 FORK_S = 30.0
 
@@ -217,14 +219,12 @@ class Forking:
 
     :param python: the kernels' interpreter.
     :param environment: of the preloaded process, see :class:`ForkServer`.
-    :param options: those that every kernel has.
     :ivar forked: kernels that were forked.
     """
 
-    def __init__(self, python: str, environment: Mapping[str, str], options: Sequence[str]) -> None:
+    def __init__(self, python: str, environment: Mapping[str, str]) -> None:
         self._python = python
         self._environment = environment
-        self._options = tuple(options)
         self._server: ForkServer | None = None
         self.forked = 0
 
@@ -249,7 +249,7 @@ class Forking:
     async def _fork(self, program: Program, options: Sequence[str]) -> KernelProcess:
         if self._server is None or not self._server.alive:
             await self.close()
-            self._server = ForkServer(self._python, self._environment, options=self._options)
+            self._server = ForkServer(self._python, self._environment, options=OPTIONS)
         server = self._server
         with open(program.log, "ab") as log:  # noqa: ASYNC230 - a local file, to hand on
             process = server.fork(
