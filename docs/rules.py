@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harnessctl.layers.l3_durable.rules.catalogue import RULES
+from harnessctl.layers.l3_durable.rules.catalogue import RISKS, RULES
 from harnessctl.layers.l3_durable.rules.registry import Group, Rule
-from harnessctl.refine.risk import RISK_RULES
 
 HEAD = """# Rules
 
@@ -67,7 +66,7 @@ def document() -> str:
     for group, text in GROUPS.items():
         parts.append(text)
         parts += [_rule(rule) for rule in RULES.values() if rule.group == group]
-    risks = "".join(f"| {rule.id} | {rule.level} | {rule.text} |\n" for rule in RISK_RULES)
+    risks = "".join(f"| {rule.id} | {rule.level} | {rule.text} |\n" for rule in RISKS.values())
     return "\n".join([*parts, RISK + risks])
 
 

@@ -563,6 +563,7 @@ def refine(
     environment = read_environment()
     harness = store(environment)
     harness.check_identity()
+    use_case.choose_session(harness.state_dir / "sessions", session or "")
     left: list[str] = []
     _propose_left_behind(environment, harness, left.append)
     chosen = settings(environment, harness, harness.landed_snapshot())
@@ -580,6 +581,7 @@ def refine(
                 redactor=local_redactor(environment, platform.node()),
                 keep_in=harness.state_dir / "refine",
                 params=chosen.params,
+                tell=tell,
             )
         finally:
             await client.aclose()

@@ -29,7 +29,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def list_command(
     at: At = "",
     kind: Annotated[
-        list[Kind] | None, typer.Option("--kind", help="Only this kind; may be given again.")
+        list[str] | None,
+        typer.Option("--kind", help="Only memory, prompts, skills or subagents; may be given again."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +42,8 @@ def list_command(
     """
     from harnessctl.commands.list_entries import list_entries
 
-    listing = list_entries(bootstrap.store(), at=at or None, kinds=kind or ())
+    kinds = [Kind.parse(word) for word in kind or ()]
+    listing = list_entries(bootstrap.store(), at=at or None, kinds=kinds)
     if as_json:
         print_json(listing.to_json())
     else:

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harnessctl.domain.errors import ExitCode, HarnessError
+from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.safe_text import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+#: Reports that are kept, and bytes of one: a defect that repeats must not fill a disk.
+MOST_REPORTS = 20
+REPORT_BYTES = 64 * 1024
+
+
 def report_error(error: HarnessError, *, as_json: bool) -> int:
-    """Say an expected failure; its exit code."""
+    """Say an expected failure; its exit code. What looks like a secret in an argument is not repeated."""
+    from harnessctl.layers.l3_durable.secrets import mask
+
+    message, hint = mask(error.message), error.hint and mask(error.hint)
     if as_json:
-        body = {"error": {"id": error.id, "message": error.message, "hint": error.hint}}
-        print(json.dumps(body, ensure_ascii=False))
+        print(json.dumps({"error": {"id": error.id, "message": message, "hint": hint}}, ensure_ascii=False))
     else:
-        print(f"error: {visible(error.message)}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {visible(error.hint)}", file=sys.stderr)
+        print(f"error: {visible(message)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {visible(hint)}", file=sys.stderr)
     return int(error.exit_code)
+
+
+def report_usage(error: Any, *, as_json: bool) -> int:
+    """A mistake on the command line, found by typer: its own text, or one JSON object; the exit code."""
+    from harnessctl.layers.l3_durable.secrets import mask
+
+    if as_json:
+        return report_error(UsageError(error.format_message(), id="usage", hint="see --help"), as_json=True)
+    said = io.StringIO()
+    error.show(file=said)
+    print(mask(said.getvalue()), end="", file=sys.stderr)
+    return int(ExitCode.USAGE)
 
 
 def report_internal(error: BaseException, argv: list[str], *, as_json: bool) -> int:
@@ -59,7 +79,17 @@ def _write_report(error: BaseException, argv: list[str]) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"{new_ulid()}.txt"
-        path.write_text(mask(text), encoding="utf-8", errors="backslashreplace")
+        path.write_bytes(_bounded(mask(text).encode("utf-8", "backslashreplace")))
+        for old in sorted(folder.glob("*.txt"))[:-MOST_REPORTS]:
+            old.unlink(missing_ok=True)
     except OSError:
         return None
     return path
+
+
+def _bounded(report: bytes) -> bytes:
+    """Head and tail of ``report``: what was called, and where it ended."""
+    if len(report) <= REPORT_BYTES:
+        return report
+    half = REPORT_BYTES // 2 - 64
+    return b"%b\n[... %d bytes left out ...]\n%b" % (report[:half], len(report) - 2 * half, report[-half:])

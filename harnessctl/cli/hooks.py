@@ -13,6 +13,7 @@ from harnessctl.commands.hooks import hooks_status, install_hooks, uninstall_hoo
 from harnessctl.domain.errors import ExitCode
 from harnessctl.hooks.install import BYPASS
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -30,9 +31,13 @@ def install(
     into_hooks_path: Annotated[
         bool, typer.Option("--into-hooks-path", help="Write where core.hooksPath points.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write pre-commit, pre-merge-commit, commit-msg and pre-push hooks."""
     done = install_hooks(Path.cwd(), sys.executable, chain=chain, into_hooks_path=into_hooks_path)
+    if as_json:
+        print_json(done.to_json())
+        return
     say(f"installed {', '.join(done.written)} in {done.folder}")
     for name in done.chained:
         say(f"the {name} hook that was there runs first")
@@ -40,7 +45,7 @@ def install(
 
 
 @app.command()
-def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def status(as_json: AsJson = False) -> None:
     """Say which hooks are there; exits 1 when ours are not where git looks."""
     found = hooks_status(Path.cwd())
     if as_json:
@@ -56,9 +61,12 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 
 @app.command()
-def uninstall() -> None:
+def uninstall(as_json: AsJson = False) -> None:
     """Remove our hooks and put back what they ran first."""
     done = uninstall_hooks(Path.cwd())
+    if as_json:
+        print_json(done.to_json())
+        return
     say(
         f"removed {', '.join(done.written)} from {done.folder}"
         if done.written

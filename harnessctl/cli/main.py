@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from harnessctl.cli.failure import report_error, report_internal
-from harnessctl.domain.errors import ExitCode, HarnessError
+from harnessctl.cli.failure import report_error, report_internal, report_usage
+from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
+from harnessctl.domain.ids import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,14 @@ class VerbGroup(TyperGroup):
         """Import the verb's module and build its command; None for an unknown name."""
         verb = next((section[cmd_name] for section in SECTIONS.values() if cmd_name in section), None)
         return _load(cmd_name, verb) if verb else None
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """As typer does it; a word that is no verb is answered with the nearest ones."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.list_commands(ctx):
+            near = suggestion(name, self.list_commands(ctx)) or "harnessctl --help lists them. "
+            raise UsageError(f"there is no verb '{name}'", id="usage", hint=near.strip())
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ARG002
         """Write the table without importing any verb."""
@@ -177,7 +186,7 @@ def run(argv: list[str]) -> int:
         return report_error(full, as_json=as_json)
     except Exception as error:
         if hasattr(error, "format_message") and hasattr(error, "show"):
-            return _usage(error, as_json=as_json)
+            return report_usage(error, as_json=as_json)
         return report_internal(error, argv, as_json=as_json)
     return code if isinstance(code, int) else 0
 
@@ -191,16 +200,6 @@ def _open_missing_streams() -> None:
 
 def _end_of_options(argv: list[str]) -> int:
     return argv.index("--") if "--" in argv else len(argv)
-
-
-def _usage(error: Any, *, as_json: bool) -> int:
-    """A mistake on the command line, found by typer: its own text, or one JSON object."""
-    if as_json:
-        wrapped = HarnessError(error.format_message(), id="usage", hint="see --help")
-        report_error(wrapped, as_json=True)
-    else:
-        error.show()
-    return int(ExitCode.USAGE)
 
 
 if __name__ == "__main__":

@@ -179,12 +179,16 @@ def _tell_reworked(done: Reworked, how: str) -> None:
 
 
 def _tell(case: ReviewCase) -> None:
+    from harnessctl.layers.l3_durable.rules.catalogue import RISKS
+
     record = case.record
     say(f"proposal {record.id}  ({case.proposal.state.value})")
     say(f"by       {case.author}" + (f", model {record.model}" if record.model else ""))
     say(f"base     {case.proposal.base[:12]}")
-    reasons = f" ({', '.join(record.risk.reasons)})" if record.risk.reasons else ""
-    say(f"risk     {record.risk.level}{reasons}\n")
+    say(f"risk     {record.risk.level}")
+    for reason in record.risk.reasons:
+        say(f"         {reason}" + (f": {RISKS[reason].text}" if reason in RISKS else ""))
+    say()
     say(f"{record.summary}\n")
     for title, text in (
         ("why", record.why),

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harnessctl.domain.ids import EntryId
+from harnessctl.domain.errors import UsageError
+from harnessctl.domain.ids import EntryId, suggestion
+from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.updates import Row, Update
+from harnessctl.layers.l3_durable.updates import UNRECORDED, Row, Update
+
+STATES = (*UpdateState, UNRECORDED)
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,10 @@ def log(
 
     ``unrecorded`` is a state here: commits made by hand without a record.
 
-    :raises UsageError: ``bad_entry_id``.
+    :raises UsageError: ``bad_entry_id``; ``bad_state``, which names them all.
     """
     wanted = str(EntryId.parse(entry)) if entry else None
-    kept = frozenset(states)
+    kept = frozenset(map(_state, states))
     beginning = session.upper() if session else ""
 
     def fits(row: Row) -> bool:
@@ -42,3 +46,11 @@ def log(
         )
 
     return History(store.updates(fits))
+
+
+def _state(text: str) -> str:
+    wanted = text.strip().lower().replace("-", "_")
+    if wanted not in STATES:
+        hint = f"{suggestion(wanted, STATES)}one of {', '.join(STATES)}"
+        raise UsageError(f"'{text}' is no state of an update", id="bad_state", hint=hint)
+    return wanted

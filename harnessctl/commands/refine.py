@@ -11,7 +11,7 @@ from harnessctl.domain.limits import Usage
 from harnessctl.domain.update import Record
 from harnessctl.models.port import ModelClient
 from harnessctl.refine.ports import Harness
-from harnessctl.refine.propose import Refiner
+from harnessctl.refine.propose import Refiner, Tell, silent
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
@@ -63,6 +63,7 @@ async def refine(
     redactor: Redactor,
     keep_in: Path,
     params: tuple[tuple[str, float], ...] = (),
+    tell: Tell = silent,
 ) -> RefineOutcome:
     """Propose what ``session`` teaches. Writes one proposal, or nothing.
 
@@ -70,6 +71,7 @@ async def refine(
     :param sessions: folder with one folder a session.
     :param keep_in: folder for a reply that could not be used.
     :param params: sampling parameters the user set.
+    :param tell: called with a line on each step.
     :raises UsageError: ``no_identity``, before the model is asked.
     :raises NotFoundError: no such session.
     :raises RefusedError: a secret in a cited event (exit 6).
@@ -86,7 +88,9 @@ async def refine(
         redactor=redactor,
         keep_in=keep_in,
         params=params,
+        tell=tell,
     )
+    tell(f"reads session {trajectory.session}: {len(trajectory.events):,} events")
     refined = await refiner.refine()
     proposal = refined.proposal
     return RefineOutcome(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.finding import Finding
-from harnessctl.domain.ids import HARNESS_DIR, EntryId
+from harnessctl.domain.ids import HARNESS_DIR, EntryId, suggestion
 from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.layers.l3_durable.updates import Update
@@ -75,7 +75,7 @@ def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> Sho
     raise NotFoundError(
         f"there is no entry {wanted} at {snapshot.commit[:12] or 'the empty harness'}",
         id="no_entry",
-        hint="harnessctl list",
+        hint=f"{suggestion(wanted, snapshot.entries)}harnessctl list",
     )
 
 

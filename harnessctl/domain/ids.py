@@ -7,7 +7,9 @@ systems can disagree about whether two names are the same.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 
 from harnessctl.domain.errors import UsageError
@@ -38,6 +40,23 @@ class Kind(StrEnum):
         """The kind kept in directory ``name``, or None."""
         return _KIND_OF_DIRECTORY.get(name)
 
+    @classmethod
+    def parse(cls, text: str) -> Kind:
+        """A kind as users write it: the directory's name or the singular.
+
+        :raises UsageError: ``bad_kind``; names them all.
+        """
+        wanted = text.strip().lower()
+        found = cls.of_directory(wanted) or next((kind for kind in cls if kind.value == wanted), None)
+        if found is None:
+            names = [kind.directory for kind in cls]
+            raise UsageError(
+                f"'{text}' is no kind of entry",
+                id="bad_kind",
+                hint=f"{suggestion(wanted, names)}one of {', '.join(names)}",
+            )
+        return found
+
 
 _DIRECTORY = {
     Kind.MEMORY: "memory",
@@ -46,6 +65,12 @@ _DIRECTORY = {
     Kind.SUBAGENT: "subagents",
 }
 _KIND_OF_DIRECTORY = {directory: kind for kind, directory in _DIRECTORY.items()}
+
+
+def suggestion(wanted: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'? `` for the beginning of a hint; "" when nothing known is near."""
+    near = get_close_matches(wanted, list(known), n=1)
+    return f"did you mean '{near[0]}'? " if near else ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -30,6 +30,10 @@ class Installed:
     written: tuple[str, ...]
     chained: tuple[str, ...] = ()
 
+    def to_json(self) -> dict[str, object]:
+        """As ``hooks install --json`` and ``hooks uninstall --json`` print it."""
+        return {"folder": str(self.folder), "hooks": list(self.written), "chained": list(self.chained)}
+
 
 def install(place: HooksPlace, python: str, *, chain: bool, into_hooks_path: bool) -> Installed:
     """Write our hooks where git looks for them.

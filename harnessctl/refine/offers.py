@@ -21,13 +21,14 @@ from harnessctl.domain.update import EntryEdit
 from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l3_durable.ownership import read_entry
 from harnessctl.layers.l3_durable.proposals import Draft
+from harnessctl.layers.l3_durable.rules.risk_rules import NO_QUOTE
 from harnessctl.refine.edits import build_edits, tools_of
 from harnessctl.refine.evidence import build_evidence, check_citations, citations, refuse_secrets
 from harnessctl.refine.ports import Harness
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.repeats import repeated
 from harnessctl.refine.reply import Edit, Reply, ReplyRejectedError, read_reply
-from harnessctl.refine.risk import NO_QUOTE, as_risk, rules_of
+from harnessctl.refine.risk import as_risk, rules_of
 from harnessctl.refine.secrecy import Secrecy
 from harnessctl.rlm.ports import Judged, Made
 
@@ -85,7 +86,7 @@ class Offers:
     def propose(self, edits: Sequence[Mapping[str, Any]], trajectory: Trajectory) -> Made | None:
         """Make the proposal.
 
-        :raises UsageError: ``bad_proposal``: an edit is not one, or not possible; ``no_identity``.
+        :raises UsageError: ``bad_edits``: an edit is not one, or not possible; ``no_identity``.
         :raises RefusedError: a secret, or an entry that is not the agent's.
         :raises HarnessError: ``repeated_proposal``, ``invalid_entry``, ``not_initialised``.
         """
@@ -113,7 +114,7 @@ class Offers:
         except ReplyRejectedError as error:
             raise _in_words(error) from None
         if not found.edits:
-            raise UsageError("; ".join(found.notes), id="bad_proposal", hint="leave it as it is")
+            raise UsageError("; ".join(found.notes), id="bad_edits", hint="leave it as it is")
         return self._as_one(edit.id, snapshot, sources, notes)
 
     def _as_one(self, entry: EntryId, after: Snapshot, sources: list[Edit], notes: list[str]) -> _Built:
@@ -172,7 +173,7 @@ def _in_words(error: ReplyRejectedError) -> UsageError:
     for problem in error.problems:
         place = problem.path.removeprefix("edits[0]").lstrip(".")
         said.append(f"{place}: {problem.message}" if place else problem.message)
-    return UsageError("; ".join(said), id="bad_proposal", hint="mend it and propose again")
+    return UsageError("; ".join(said), id="bad_edits", hint="mend it and propose again")
 
 
 def _with(snapshot: Snapshot, edit: EntryEdit) -> Snapshot:

@@ -7,6 +7,7 @@ written before, and what is kept of a failed reply is masked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from harnessctl.domain.trajectory import Trajectory
 from harnessctl.layers.l3_durable.mode import not_initialised
 from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.validation import InvalidError
-from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
+from harnessctl.models.port import Attempt, ModelClient, ModelReply, ModelRequest, ProviderError
 from harnessctl.refine.edits import BuiltEdit, build_edits
 from harnessctl.refine.evidence import LABEL, build_evidence, check_citations, citations, refuse_secrets
 from harnessctl.refine.kept import FailedAttempt, keep_replies
@@ -52,6 +53,14 @@ class Refined:
     usage: Usage
 
 
+#: Told of each step, in a line.
+Tell = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Nobody is told."""
+
+
 class Refiner:
     """One refinement of one trajectory. Holds what all steps share; nothing changes but ``usage``."""
 
@@ -65,7 +74,9 @@ class Refiner:
         redactor: Redactor,
         keep_in: Path,
         params: tuple[tuple[str, float], ...] = (),
+        tell: Tell = silent,
     ) -> None:
+        self._tell = tell
         self._trajectory = trajectory
         self._client = client
         self._harness = harness
@@ -130,10 +141,12 @@ class Refiner:
     async def _call(
         self, messages: tuple[Message, ...], place: int, failed: list[FailedAttempt]
     ) -> ModelReply:
-        output = reply_tokens(self._client.identity)
-        request = ModelRequest(messages, False, output, CONSUMER, place, self._params)
+        model = self._client.identity
+        request = ModelRequest(messages, False, reply_tokens(model), CONSUMER, place, self._params)
+        again = " once more, to mend its reply" if failed else ""
+        self._tell(f"asks {model}{again}: about {self._client.count_tokens(messages):,} tokens to read")
         try:
-            answer = await self._client.complete(request)
+            answer = await self._client.complete(request, on_wait=self._waits)
         except ProviderError as error:
             self._usage += error.usage
             where = self._keep(failed) if failed else ""
@@ -144,6 +157,9 @@ class Refiner:
             ) from None
         self._usage += answer.usage
         return answer
+
+    def _waits(self, attempt: Attempt, seconds: float) -> None:
+        self._tell(f"{attempt.kind}; next try in {seconds:.0f} s")
 
     def _read(self, answer: ModelReply) -> Reply:
         """The reply, its evidence checked.

@@ -70,7 +70,7 @@ def standing(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _bad(message: str) -> UsageError:
-    return UsageError(message, id="bad_proposal", hint="help(harness.propose) says what is wanted")
+    return UsageError(message, id="bad_edits", hint="help(harness.propose) says what is wanted")
 
 
 def _entry_of(wish: Mapping[str, Any]) -> EntryId:

@@ -156,7 +156,7 @@ def test_rebase_pr_sync_and_doctor_in_words(repo: Git, make_repo: Make, harnessc
     waiting = learned(store, "a", "one")
     land(store, "b", "two")
     assert f"rebased {waiting.id}" in harnessctl("review", "rebase", waiting.id, cwd=repo.root).out
-    assert harnessctl("review", "rebase", waiting.id, cwd=repo.root, code=2).err
+    assert "is on the tip already" in harnessctl("review", "rebase", waiting.id, cwd=repo.root, code=1).err
     assert "no remote" in harnessctl("sync", cwd=repo.root, code=2).err
     bare = make_repo("origin.git", bare=True)
     repo("remote", "add", "origin", str(bare.root))

@@ -86,7 +86,7 @@ def test_what_the_branch_says_already_leaves_the_proposal(repo: Git) -> None:
     assert done.settled == ("memory/a",)
     assert [c.id for c in done.proposal.record.entries] == ["memory/b"]
     land(store, "b", "same")
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(HarnessError) as caught:
         review_rebase(store_of(repo), waiting.id)
     assert caught.value.id == "nothing_changed"
 
@@ -95,8 +95,9 @@ def test_a_proposal_on_the_tip_and_a_humans_entry_are_refused(repo: Git) -> None
     store = started(repo)
     land(store, "a", LINES)
     waiting = learned(store, "a", LINES.replace("line 10", "LINE 10"))
-    with pytest.raises(UsageError):
+    with pytest.raises(HarnessError) as on_tip:
         review_rebase(store, waiting.id)
+    assert on_tip.value.id == "nothing_changed"
     add(store, "a", LINES, owner="human")
     with pytest.raises(RefusedError) as caught:
         review_rebase(store_of(repo), waiting.id)
@@ -185,7 +186,7 @@ def test_nothing_changed_stray_files_and_owners(repo: Git) -> None:
     store = started(repo)
     waiting = learned(store, "a", "one")
     draft = open_draft(store, waiting.id)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(HarnessError) as caught:
         save_draft(store, draft)
     assert caught.value.id == "nothing_changed"
     assert not draft.folder.exists()

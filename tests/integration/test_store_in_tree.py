@@ -45,7 +45,7 @@ def test_add_writes_the_entry_and_its_record_for_the_user_to_commit(in_tree: Git
     assert in_tree("rev-parse", "HEAD") == head
     in_tree.commit("take it")
     store = store_of(in_tree)
-    assert (store.mode, store.pin().source, store.pin().note) == (Mode.IN_TREE, PinSource.HEAD, "at HEAD")
+    assert (store.mode, store.pin().source, store.pin().note) == (Mode.IN_TREE, PinSource.HEAD, "")
     assert list(store.snapshot().entries) == ["memory/a"]
     assert [u.state for u in store.updates()] == [UpdateState.LANDED]
     record = json.loads(next((in_tree.root / ".harness/updates").rglob("*.json")).read_text())

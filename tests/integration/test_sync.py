@@ -172,10 +172,12 @@ def test_losing_the_race_for_the_branch_is_said(
     sync(store_of(repo))
     move = Writer.move
 
-    def late(self: Writer, ref: str, old: str | None, new: str | None, why: str) -> None:
+    def late(
+        self: Writer, ref: str, old: str | None, new: str | None, why: str, point: str = "moved"
+    ) -> None:
         tree = clone("rev-parse", "harness^{tree}")
         clone("update-ref", "refs/heads/harness", clone("commit-tree", "-m", "x", "-p", "harness", tree))
-        move(self, ref, old, new, why)
+        move(self, ref, old, new, why, point)
 
     monkeypatch.setattr(Writer, "move", late)
     with pytest.raises(ConflictError) as caught:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import ConflictError, NotFoundError, RefusedError, UsageError
+from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable import identity
-from harnessctl.layers.l3_durable.content import Content, entry_digest
+from harnessctl.layers.l3_durable.content import Content, entry_digest, no_entry
 from harnessctl.layers.l3_durable.lock import write_atomically
 from harnessctl.layers.l3_durable.message import commit_message
 from harnessctl.layers.l3_durable.mode import Place
@@ -59,7 +59,7 @@ def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
         )
     if wanted.remove:
         if not now:
-            raise NotFoundError(f"there is no entry {wanted.entry}", id="no_entry", hint="harnessctl list")
+            raise no_entry(before, wanted.entry)
         return EntryEdit(wanted.entry, "delete", ())
     files = {f.path: f for f in wanted.files}
     if wanted.entry.kind is Kind.SKILL and set(files) == {wanted.entry.path}:
@@ -73,11 +73,12 @@ def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
 def add_record(place: Place, before: Content | None, edit: EntryEdit, wanted: Addition) -> Record:
     """The record of a person's edit; its evidence is empty.
 
-    :raises UsageError: ``nothing_changed``, ``no_identity``.
+    :raises HarnessError: ``nothing_changed``.
+    :raises UsageError: ``no_identity``.
     """
     changes = changes_of(before, (edit,))
     if not changes:
-        raise UsageError(f"{wanted.entry} has this content already", id="nothing_changed")
+        raise HarnessError(f"{wanted.entry} has this content already", id="nothing_changed")
     return Record(
         type=RecordType.UPDATE,
         id=new_ulid(),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
 from harnessctl.domain.update import Record, RecordType
-from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
+from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of, no_entry
 from harnessctl.layers.l3_durable.git.blame import BlamedLine, blame_file
 from harnessctl.layers.l3_durable.git.graph import shallow_commits
 from harnessctl.layers.l3_durable.git.repository import Commit, Person
@@ -56,9 +55,7 @@ def blame_entry(place: Place, entry: EntryId, commit: str) -> tuple[Line, ...]:
     """
     paths = sorted(Content(place.repository, commit).listing(entry))
     if not paths:
-        raise NotFoundError(
-            f"there is no entry {entry} at {commit[:12]}", id="no_entry", hint="harnessctl list"
-        )
+        raise no_entry(Content(place.repository, commit), entry)
     blamer = _Blamer(place)
     return tuple(
         line for path in sorted(paths, key=lambda p: p != entry.path) for line in blamer.file(commit, path)

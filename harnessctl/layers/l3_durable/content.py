@@ -8,7 +8,8 @@ from functools import cached_property
 
 from harnessctl.domain.canonical import files_digest, sha256_hex
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid, record_path
+from harnessctl.domain.errors import NotFoundError
+from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid, record_path, suggestion
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
 from harnessctl.layers.l3_durable.rules.names import place
 from harnessctl.layers.l3_durable.tree import GITLINK, TreeItem
@@ -119,6 +120,17 @@ class Content:
 
     def _item(self, found: TreeFile) -> TreeItem:
         return TreeItem(found.path, found.mode, found.oid, lambda: self.repository.blob(found.oid))
+
+
+def no_entry(content: Content | None, entry: EntryId) -> NotFoundError:
+    """``no_entry``: the error that says so, with the nearest name there is."""
+    known = {str(e) for f in content.entry_files if (e := entry_of(f.path))} if content else set()
+    where = f" at {content.commit[:12]}" if content else ""
+    return NotFoundError(
+        f"there is no entry {entry}{where}",
+        id="no_entry",
+        hint=f"{suggestion(str(entry), known)}harnessctl list",
+    )
 
 
 def entry_digest(files: tuple[EntryFile, ...]) -> str | None:

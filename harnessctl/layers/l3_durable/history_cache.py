@@ -32,7 +32,7 @@ from harnessctl.layers.l3_durable.records import Folders, Step, make_step, read_
 
 FILE = "history"
 #: Raised whenever what is kept changes its meaning.
-FORM = 1
+FORM = 2
 #: Bytes after which the file is begun anew; 10,000 updates take 3 MB.
 MAX_FILE = 64 * 1024 * 1024
 #: Commits from which on git is asked for all at one go; a process start costs about as much.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable import identity
@@ -116,11 +116,11 @@ def refuse_in_tree(place: Place) -> Path:
     """Look at what could stand in the way in-tree; the work tree's root. Writes nothing.
 
     :raises HarnessError: ``already_initialised``, ``mixed_modes``.
-    :raises NotFoundError: ``no_work_tree``.
+    :raises UsageError: ``no_work_tree``.
     """
     root = place.repository.root
     if root is None:
-        raise NotFoundError("a bare repository has no work tree", id="no_work_tree")
+        raise UsageError("a bare repository has no work tree", id="no_work_tree")
     if place.mode is Mode.BRANCH:
         raise HarnessError(
             f"branch '{place.branch}' holds this project's harness; both at once is refused", id="mixed_modes"

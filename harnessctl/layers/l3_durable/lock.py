@@ -42,7 +42,7 @@ def parse_lock(data: bytes, name: str = LOCK_NAME) -> Lock:
     :raises ConflictError: ``lock_conflict``: merge conflict markers stand in it.
     :raises UsageError: ``bad_lock``.
     """
-    if _MARKER.search(data.decode("utf-8", "replace")):
+    if has_markers(data):
         raise ConflictError(
             f"{name} holds conflict markers of a merge", id="lock_conflict", hint="harnessctl pin --resolve"
         )
@@ -112,6 +112,11 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def has_markers(data: bytes) -> bool:
+    """Whether a line of ``data`` is a conflict marker of a merge."""
+    return _MARKER.search(data.decode("utf-8", "replace")) is not None
 
 
 def conflicting_commits(data: bytes) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError
+from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
 from harnessctl.domain.snapshot import SCHEMA_VERSION, Snapshot
 from harnessctl.domain.update import Record, RecordType
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.history import reaches, walk
 from harnessctl.layers.l3_durable.history_cache import HistoryCache
-from harnessctl.layers.l3_durable.lock import LOCK_NAME, conflicting_commits, read_lock
+from harnessctl.layers.l3_durable.lock import LOCK_NAME, conflicting_commits, has_markers, read_lock
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.revisions import resolve
 from harnessctl.layers.l3_durable.since import unread_since
@@ -107,7 +107,7 @@ def _unpinned(place: Place) -> Pin:
     if tip is None or place.mode is None:
         return Pin(PinSource.EMPTY, place.branch, "", "", Snapshot().digest, place.mode)
     if place.mode is Mode.IN_TREE:
-        return _pin(place, PinSource.HEAD, tip, "at HEAD")
+        return _pin(place, PinSource.HEAD, tip)
     return _pin(place, PinSource.TIP, tip)
 
 
@@ -163,14 +163,27 @@ class Resolution:
 def resolve_conflict(place: Place) -> Resolution:
     """The one of the conflicting commits from which all others can be reached.
 
+    The markers count, not whether git is in the middle of a merge: they may have been committed.
+
     :raises ConflictError: ``lock_conflict``: none does, or none is landed.
+    :raises UsageError: ``bad_lock``: there are markers, and no commit can be read between them.
     :raises NotFoundError: ``no_conflict``.
     """
     path = place.lock_path
     data = path.read_bytes() if path and path.exists() else b""
     commits = conflicting_commits(data)
-    if b"<<<<<<<" not in data or not commits:
-        raise NotFoundError(f"{LOCK_NAME} holds no merge conflict", id="no_conflict")
+    if not has_markers(data):
+        raise NotFoundError(
+            f"{LOCK_NAME} holds no merge conflict",
+            id="no_conflict",
+            hint="harnessctl status says what it pins",
+        )
+    if not commits:
+        raise UsageError(
+            f"{LOCK_NAME} holds conflict markers and names no commit that could be chosen",
+            id="bad_lock",
+            hint="harnessctl pin REV writes it anew",
+        )
     for candidate in commits:
         landed = reaches(place.repository, place.landed_tips(), candidate)
         if landed and all(reaches(place.repository, (candidate,), other) for other in commits):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from harnessctl.domain.entry import EntryFile, Origin, Owner
-from harnessctl.domain.errors import ConflictError, NotFoundError, RefusedError, UsageError
+from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError
 from harnessctl.domain.ids import EntryId, new_ulid, record_path
 from harnessctl.domain.update import (
     Actor,
@@ -34,7 +34,7 @@ from harnessctl.layers.l3_durable.ownership import agent_edit, owner_of
 from harnessctl.layers.l3_durable.records import find_record
 from harnessctl.layers.l3_durable.revisions import one_of
 from harnessctl.layers.l3_durable.since import rejected_since
-from harnessctl.layers.l3_durable.updates import conflicts
+from harnessctl.layers.l3_durable.updates import conflicts, list_updates
 from harnessctl.layers.l3_durable.validation import Edits
 from harnessctl.layers.l3_durable.writer import Change, Moved, Writer
 
@@ -168,7 +168,7 @@ def _proposed(
 def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: str) -> Record:
     changes = changes_of(content, edits)
     if not changes:
-        raise UsageError("the edits leave every entry as it is", id="nothing_changed")
+        raise HarnessError("the edits leave every entry as it is", id="nothing_changed")
     return Record(
         type=RecordType.UPDATE,
         id=new_ulid(),
@@ -194,7 +194,7 @@ def list_proposals(place: Place, cache: HistoryCache | None = None) -> tuple[Pro
 def find_proposal(place: Place, prefix: str, cache: HistoryCache) -> Proposal:
     """The open proposal whose id starts with ``prefix``.
 
-    :raises NotFoundError: ``no_proposal``.
+    :raises NotFoundError: ``no_proposal``; ``decided``: the update landed or was rejected.
     :raises UsageError: ``ambiguous_revision``.
     """
     wanted = prefix.strip().upper()
@@ -202,10 +202,30 @@ def find_proposal(place: Place, prefix: str, cache: HistoryCache) -> Proposal:
     everything = {p.id: p for p in _open(place, names, cache)}
     update = one_of(prefix, everything)
     if update is None:
-        raise NotFoundError(
+        raise _decided(place, prefix, wanted, cache) or NotFoundError(
             f"there is no open proposal '{prefix}'", id="no_proposal", hint="harnessctl review list"
         )
     return everything[update]
+
+
+def _decided(place: Place, prefix: str, wanted: str, cache: HistoryCache) -> NotFoundError | None:
+    """What became of the update whose id starts with ``wanted``, None when there is no such update."""
+    rows = list_updates(place, cache, lambda row: bool(wanted and row.id.startswith(wanted)))
+    found = {row.id: row for row in rows}
+    update = one_of(prefix, found)
+    if update is None:
+        return None
+    row = found[update]
+    became = {
+        UpdateState.REJECTED: "was rejected",
+        UpdateState.TAKEN_BACK: "landed, and was taken back later",
+        UpdateState.LANDED: "landed",
+    }.get(row.state or UpdateState.OPEN)
+    if became is None:
+        return None
+    by = f" by {row.accepter.name}" if row.accepter else ""
+    message = f"{update} is no open proposal: it {became} ({row.commit.id[:12]}{by})"
+    return NotFoundError(message, id="decided", hint=f"harnessctl show {update}")
 
 
 def _open(place: Place, names: Sequence[str], cache: HistoryCache) -> Iterator[Proposal]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record
-from harnessctl.layers.l3_durable.content import Content, entry_of
+from harnessctl.layers.l3_durable.content import POLICY, Content, entry_of
 from harnessctl.layers.l3_durable.git.graph import Node, node, nodes
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.git.treediff import Sides, differing
@@ -42,7 +42,8 @@ class Step:
     :ivar records: (update id, blob id) of record files that none of its parents has.
     :ivar entries: ids of entries that are other than in every parent; a merge of what both sides
         did to different entries has none.
-    :ivar changed: something below the kinds' folders is other than in every parent, strangers too.
+    :ivar changed: something that people may change is other than in every parent: a file below the kinds'
+        folders, strangers too, the policy, or a record that was there.
     """
 
     commit: str
@@ -98,8 +99,15 @@ def step_from(commit: str, sides: Sequence[Mapping[str, Sides]]) -> Step:
     new = {path: sides[0][path][1] for path in paths if all(found[path][0] is None for found in sides)}
     records = sorted((update, oid) for path, oid in new.items() if oid and (update := _update(path)))
     entries = {str(entry) for path in paths if (entry := entry_of(path)) is not None}
-    changed = any("/" in path and not path.startswith(f"{UPDATES_DIR}/") for path in paths)
+    changed = any(_is_change(path, new=path in new) for path in paths)
     return Step(commit, tuple(records), tuple(sorted(entries)), changed)
+
+
+def _is_change(path: str, *, new: bool) -> bool:
+    """Whether a path counts as changed; a record that comes is an update, a policy that comes a beginning."""
+    if path == POLICY:
+        return not new
+    return "/" in path and not (new and _update(path))
 
 
 def _update(path: str) -> str:

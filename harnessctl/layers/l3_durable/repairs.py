@@ -44,15 +44,15 @@ class Repair:
 
 
 def stale_locks(place: Place) -> Iterator[Repair]:
-    """Lock files that a killed git left before refs of ours; nobody can move those refs."""
+    """Lock files that a killed git left before refs of ours or the configuration; nobody can change those."""
     common = place.repository.common_dir
-    names = [place.ref, "packed-refs", *([place.remote_ref] if place.remote_ref else [])]
+    names = [place.ref, "packed-refs", "config", *([place.remote_ref] if place.remote_ref else [])]
     files = [common / f"{name}.lock" for name in names]
     files += sorted((common / "refs/harness").rglob("*.lock"))
     for file in files:
         age = _age(file)
         if age is not None and age > STALE_S:
-            what = f"{file} is {age / 60:.0f} minutes old: what it locks cannot be moved"
+            what = f"{file} is {age / 60:.0f} minutes old: what it locks cannot be changed"
             yield Repair("stale_lock", what, "remove it, if no git is at work there", file.unlink)
 
 
@@ -124,7 +124,7 @@ def left_over_live(writer: Writer, running: Collection[str]) -> Iterator[Repair]
 def _move_away(writer: Writer, name: str, oid: str, rescue: str) -> None:
     try:
         if rescue and writer.place.repository.refs.read(rescue) is None:
-            writer.move(rescue, None, oid, "rescue")
-        writer.move(name, oid, None, "doctor")
+            writer.settle(rescue, None, oid, "rescue")
+        writer.settle(name, oid, None, "doctor")
     except LostRaceError as error:
         raise HarnessError(f"{name} moved meanwhile", id="moved_ref", hint="run doctor again") from error

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import ConflictError, UsageError
+from harnessctl.domain.errors import ConflictError, HarnessError, UsageError
 from harnessctl.domain.ids import EntryId, record_path
 from harnessctl.domain.update import EntryEdit
 from harnessctl.layers.l3_durable import identity
@@ -46,13 +46,13 @@ def rebase(writer: Writer, proposal: Proposal) -> Reworked:
 
     :raises ConflictError: ``conflict``: names entries and files whose lines both sides changed;
         ``moved_ref``: the proposal moved meanwhile.
-    :raises UsageError: ``nothing_changed``: it is on the tip, or the branch says the same already.
+    :raises HarnessError: ``nothing_changed``: it is on the tip, or the branch says the same already.
     :raises RefusedError: ``not_owner``: a human owns the entry by now.
     """
     place = writer.place
     tip = Content(place.repository, place.landing_tip())
     if proposal.base == tip.commit:
-        raise UsageError(
+        raise HarnessError(
             f"{proposal.id} is on the tip already", id="nothing_changed", hint="harnessctl review show"
         )
     base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
@@ -128,14 +128,15 @@ def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile]) -> Rewo
 
     :param files: every file of every entry it creates or changes; an entry with none left is deleted,
         or, where the proposal would create it, dropped.
-    :raises UsageError: ``nothing_changed``, ``stray_file``: of an entry that the proposal does not touch.
-    :raises HarnessError: ``invalid_entry``; ``RefusedError``: ``secret_found``. The proposal stays as it was.
+    :raises UsageError: ``stray_file``: of an entry that the proposal does not touch.
+    :raises HarnessError: ``nothing_changed``, ``invalid_entry``; ``RefusedError``: ``secret_found``.
+        The proposal stays as it was.
     """
     place = writer.place
     if {f.path: (f.mode, f.data) for f in files} == {
         f.path: (f.mode, f.data) for f in proposed_files(writer, proposal)
     }:
-        raise UsageError("nothing was changed", id="nothing_changed", hint="the proposal stays as it was")
+        raise HarnessError("nothing was changed", id="nothing_changed", hint="the proposal stays as it was")
     base = Content(place.repository, proposal.base)
     touched: dict[EntryId, list[EntryFile]] = {EntryId.parse(c.id): [] for c in proposal.record.entries}
     for file in files:
@@ -160,7 +161,7 @@ def _write(writer: Writer, proposal: Proposal, base: Content, edits: Sequence[En
     owned = [agent_edit(base, e, origin, may_verify=True) for e in edits]
     changes = changes_of(base, owned)
     if not changes:
-        raise UsageError(
+        raise HarnessError(
             f"nothing is left of {proposal.id}: the branch says the same already",
             id="nothing_changed",
             hint="harnessctl review reject",
@@ -170,7 +171,7 @@ def _write(writer: Writer, proposal: Proposal, base: Content, edits: Sequence[En
     committer = identity.committer(place.repository, place.environment)
     commit, _ = writer.build(base.commit, Change(files, commit_message(record), proposal.author, committer))
     try:
-        writer.move(PROPOSALS + record.id, proposal.commit, commit, "rework")
+        writer.settle(PROPOSALS + record.id, proposal.commit, commit, "rework")
     except LostRaceError as error:
         raise ConflictError(
             f"{record.id} was changed or decided meanwhile", id="moved_ref", hint="harnessctl review list"

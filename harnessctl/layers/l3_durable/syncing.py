@@ -125,7 +125,7 @@ def _take(writer: Writer, here: str | None, there: str) -> Synced:
     place = writer.place
     refuse_occupied(place)
     try:
-        writer.move(place.ref, here, there, "sync")
+        writer.settle(place.ref, here, there, "sync")
     except LostRaceError as error:
         raise ConflictError(
             f"'{place.branch}' moved while it was being synced", id="moved_ref", hint="sync again"
@@ -144,8 +144,8 @@ def _give(writer: Writer, here: str, there: str | None) -> Synced:
             hint="where the branch is protected, open proposals go there as pull requests: "
             "harnessctl review pr ID; after somebody else's push: sync again",
         ) from error
-    with suppress(LostRaceError):  # git moves it too, where a fetch refspec covers it
-        writer.move(str(place.remote_ref), there, here, "sync")
+    with suppress(LostRaceError, ConflictError):  # git moves it too, where a fetch refspec covers it
+        writer.settle(str(place.remote_ref), there, here, "sync")
     return Synced(place.remote, place.branch, here, given=_count(place, here, there))
 
 

@@ -20,6 +20,8 @@ from harnessctl.layers.l3_durable.names import DECISIONS, PROPOSALS
 from harnessctl.layers.l3_durable.records import find_record, new_records, read_record, step
 from harnessctl.layers.l3_durable.states import Facts, derive
 
+#: In place of a state: a commit by hand, without a record.
+UNRECORDED = "unrecorded"
 _WAITS = frozenset({UpdateState.OPEN, UpdateState.CONFLICT})
 
 
@@ -52,7 +54,7 @@ class Update:
             "type": self.record.type.value if self.record else None,
             "subject": self.commit.subject,
             "entries": list(self.entries),
-            "state": self.state.value if self.state else "unrecorded",
+            "state": self.state.value if self.state else UNRECORDED,
             "shared": self.shared,
             "session": evidence[0].session if evidence else None,
             "evidence": [f"{e.session}#{n}" for e in evidence for n in e.events],
@@ -83,7 +85,7 @@ class Row:
     @property
     def state_name(self) -> str:
         """The state as users write it."""
-        return self.state.value if self.state else "unrecorded"
+        return self.state.value if self.state else UNRECORDED
 
 
 @dataclass
@@ -187,7 +189,8 @@ def _walk(place: Place, cache: HistoryCache) -> _Gathered:
                 found.gists[update] = gist
                 found.brought[update] = did.commit
                 found.rows.append((update, did.commit, blob, gist.entries))
-        if did.changed and not did.records:
+        told = any(cache.gist(place.repository, blob) is not None for _, blob in did.records)
+        if (did.changed or did.records) and not told:
             found.rows.append(("", did.commit, "", did.entries))
     return found
 

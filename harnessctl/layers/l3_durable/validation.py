@@ -177,7 +177,8 @@ class Checks:
             raise RefusedError(
                 f"{where}:{hit.line}:{hit.column} looks like a secret ({hit.kind}); nothing was written",
                 id="secret_found",
-                hint=f"remove it; if it is harmless, list its digest under [secrets] allow: {hit.digest}",
+                hint="remove it; if it is harmless, list its digest in "
+                f"{HARNESS_DIR}/harness.toml under [secrets] allow: {hit.digest}",
             )
 
 

@@ -180,7 +180,7 @@ class Writer:
         self.move(self.place.ref, tip, commit, change.message.partition("\n")[0])
         return Moved(tip, commit, warnings)
 
-    def settle(self, ref: str, old: str | None, new: str | None, why: str, point: str) -> None:
+    def settle(self, ref: str, old: str | None, new: str | None, why: str, point: str = "moved") -> None:
         """Move a ref that nobody else has a reason to move, waiting for whoever holds it (`git pack-refs`).
 
         :raises LostRaceError: somebody moved it all the same.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harnessctl.layers.l3_durable.rules.catalogue import RULES
 from harnessctl.layers.l3_durable.rules.load_rules import LOAD_RULES, STATE_RULES
-from harnessctl.refine.risk import RISK_RULES
+from harnessctl.layers.l3_durable.rules.risk_rules import RISK_RULES
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from harnessctl.domain.update import EntryEdit, Risk
-from harnessctl.refine.risk import CODE, PROMPT, RISK_RULES, SKILL, TOOLS, as_risk, rules_of
+from harnessctl.layers.l3_durable.rules.risk_rules import CODE, PROMPT, RISK_RULES, SKILL, TOOLS
+from harnessctl.refine.risk import as_risk, rules_of
 from tests.fakes.refining import entry
 
 HELPER = entry("subagents/reviewer", "---\ndescription: reviews\ntools: Read, Grep\n---\nReview.\n")

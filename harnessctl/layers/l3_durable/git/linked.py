@@ -26,7 +26,7 @@ def add_linked(root: Path, path: Path, commit: str, variables: Mapping[str, str]
         repository.reset(pygit2.Oid(hex=commit), ResetMode.HARD)
     except (pygit2.GitError, OSError) as error:
         remove_linked(root, path, variables)
-        raise HarnessError(f"cannot fill the work tree {path}: {error}", id="no_work_tree") from error
+        raise HarnessError(f"cannot fill the work tree {path}: {error}", id="work_tree_failed") from error
 
 
 def remove_linked(root: Path, path: Path, variables: Mapping[str, str]) -> None:

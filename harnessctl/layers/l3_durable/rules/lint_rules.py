@@ -59,7 +59,7 @@ SECRET = _error(
     "Secret",
     "What is committed once is in every clone. The value is never printed, here or in any report.",
     "token: ghp_…",
-    "remove and revoke it; if it is none, list its digest under [secrets] allow",
+    "remove and revoke it; if it is none, list its digest in .harness/harness.toml under [secrets] allow",
 )
 OPAQUE = _error(
     "HRN207",
