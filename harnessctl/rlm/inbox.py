@@ -45,13 +45,15 @@ class Inbox:
         self._to = to
         self._waiting: deque[Letter] = deque()
         self._arrived: Callable[[Letter], object] | None = None
+        self._logged: set[str] = set()
         self._askers: deque[asyncio.Future[None]] = deque()
 
     def attach(self, arrived: Callable[[Letter], object]) -> None:
-        """``arrived`` sees every message as it comes, and those that wait already."""
+        """``arrived`` sees every message as it comes, and those that wait and stand in no log yet."""
         self._arrived = arrived
         for letter in self._waiting:
-            arrived(letter)
+            if letter.id not in self._logged:
+                arrived(letter)
 
     def put(self, text: str, sender: str = USER) -> None:
         """Queue a message; one of white space alone is none."""
@@ -106,3 +108,4 @@ class Inbox:
             for key, data in states.items()
             if data.get("state") == QUEUED
         )
+        self._logged.update(states)

@@ -55,6 +55,9 @@ async def test_what_was_queued_and_not_delivered_waits_again(tmp_path: Path) -> 
         stage.recorder.append(EventType.MESSAGE, data)
     inbox = Inbox()
     inbox.restore(stage.recorder.events)
+    seen: list[Letter] = []
+    inbox.attach(seen.append)
+    assert seen == []  # it stands in the log already
     assert [letter.text for letter in inbox.take()] == ["text 2"]
     stage.recorder.close()
 

@@ -1,0 +1,149 @@
+"""A tree of sessions that is killed and picked up: who is still there, what is read once, what it cost."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harnessctl.domain.event import Event
+from harnessctl.rlm.log import read_trajectory
+from tests.acceptance.conftest import Logs, Run, Script
+from tests.acceptance.test_run import begin
+from tests.conftest import Git
+from tests.fakes.killing import processes_of, until
+
+pytestmark = pytest.mark.kernel
+
+SLEEP = "import time\ntime.sleep(60)"
+DIE = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+BEGIN = """
+for name in ("alice", "bob", "carol"):
+    rlm(f"work as {name}", name=name)
+print(await rlm.get("alice"))
+messages.send("bob", "bob, use tabs")
+"""
+LOOK = """
+print([(c["name"], c["state"], c["reason"]) for c in rlm.list()])
+print("alice:", await rlm.get("alice"))
+print("bob:", await rlm.get("bob"))
+try:
+    await rlm.get("carol")
+except ChildError as error:
+    print(error)
+print("inbox:", [(m["from"], m["text"]) for m in messages.inbox()], messages.inbox())
+"""
+
+
+class Sessions:
+    """The sessions of the newest run, by name."""
+
+    def __init__(self, logs: Logs) -> None:
+        self.logs = logs
+
+    def folder(self, name: str) -> Path:
+        for log in self.logs.state.glob("harnessctl/*/sessions/*/log.jsonl"):
+            first = log.read_bytes().partition(b"\n")[0]
+            if first and json.loads(first)["data"]["name"] == name:
+                return log.parent
+        raise AssertionError(name)
+
+    def events(self, name: str) -> tuple[Event, ...]:
+        return read_trajectory(self.folder(name)).events
+
+    def of(self, kind: str, name: str = "root") -> list[dict[str, Any]]:
+        return [dict(e.data) for e in self.events(name) if e.type == kind]
+
+    def has_cell(self, name: str, count: int = 1) -> bool:
+        try:
+            return len(self.of("cell", name)) >= count
+        except AssertionError:
+            return False
+
+
+def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
+    model = script(
+        {"content": "I start them.", "code": BEGIN},
+        {"content": "The kernel dies.", "code": DIE},
+        {"content": "Who is there?", "code": "print([c['name'] for c in rlm.list()], history.compact())"},
+        {"content": "I wait.", "code": SLEEP},
+        {"content": "I look.", "code": LOOK},
+        {"content": "Done."},
+        {"for": "alice", "content": "-", "code": "print(messages.send('parent', 'from alice'))"},
+        {"for": "alice", "content": "Alice's answer."},
+        {"for": "bob", "content": "-", "code": SLEEP},
+        {"for": "bob", "content": "Bob's answer."},
+        {"for": "carol", "content": "-", "code": SLEEP},
+        {"for": "summary", "content": "I have three children."},
+    )
+    sessions = Sessions(logs)
+    run = begin(repo, model)
+    assert until(lambda: all(sessions.has_cell(n) for n in ("bob", "carol")) and sessions.has_cell("root", 4))
+    names = ("root", "alice", "bob", "carol")
+    ids = {name: sessions.folder(name).name for name in names}
+    run.kill()
+    run.communicate(timeout=30)
+    log = sessions.folder("carol") / "log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"work as carol", b"work as CAROL"))  # damaged in the middle
+    done = harnessctl("sessions", "resume", "--json", cwd=repo.root).json()
+    assert done["session"] == ids["root"]
+    assert (done["status"], done["answer"]) == ("success", "Done.")
+    said = "".join(str(r["text"]) for r in sessions.of("result"))
+    assert "['alice', 'bob', 'carol']" in said  # after the kernel's death
+    assert "('alice', 'done', 'no_gates')" in said
+    assert "('carol', 'interrupted', 'stopped')" in said
+    assert "alice: Alice's answer." in said
+    assert "bob: Bob's answer." in said
+    assert "child carol: interrupted (stopped" in said
+    told = next(e["text"] for e in sessions.of("repair") if e["what"] == "children")
+    assert "alice is done; bob goes on, in a new kernel; carol is interrupted (cut off" in told
+    # Each message once: what stood unread in the request that the resume made is not in the inbox again.
+    read = [(m["from"], m["text"], m["state"]) for m in sessions.of("message")]
+    assert read == [("alice", "from alice", "queued"), ("alice", "from alice", "delivered")]
+    asked = json.dumps([r["append"] for r in sessions.of("request")])
+    assert asked.count("[message from alice] from alice") == 1
+    assert "inbox: [] []" in said
+    assert [m["state"] for m in sessions.of("message", "bob")] == ["queued", "delivered"]
+    assert json.dumps([r["append"] for r in sessions.of("request", "bob")]).count("bob, use tabs") == 1
+    # The logs are the truth of what was used.
+    nodes = done["usage"]["nodes"]
+    for name in ("root", "alice", "bob"):
+        node = "root" if name == "root" else f"root/{name}"
+        assert nodes[node]["tokens"] == sum(r["usage"]["tokens"] for r in sessions.of("reply", name)), name
+    assert done["usage"]["total"]["tokens"] == sum(n["tokens"] for n in nodes.values())
+    assert not any(processes_of(session) for session in ids.values())
+    shown = harnessctl("sessions", "show", cwd=repo.root).out
+    assert "  bob    success" in shown
+    assert len(harnessctl("sessions", "list", "--json", cwd=repo.root).json()) == 1
+    assert len(harnessctl("sessions", "list", "--all", "--json", cwd=repo.root).json()) == 4
+
+
+def test_a_limit_of_tokens_holds_over_the_tree_and_over_a_stop(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    used = {"prompt": 5000, "completion": 10}
+    model = script(
+        {"content": "I start one.", "code": "h = rlm('x', name='alice')\nprint(await h)"},
+        {"content": "I wait.", "code": "print(await rlm.get('alice'))"},
+        {"content": "It had too little."},
+        {"for": "alice", "content": "-", "code": SLEEP, "usage": used},
+        {"for": "alice", "content": "-", "code": "1", "usage": used},
+        {"for": "alice", "content": "Never asked for.", "usage": used},
+    )
+    sessions = Sessions(logs)
+    run = begin(repo, model, "--max-tokens", "20000")
+    assert until(lambda: sessions.has_cell("alice"))
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=30)
+    refused = harnessctl("sessions", "resume", "--json", "--max-tokens", "5500", cwd=repo.root, code=2)
+    assert refused.json()["error"]["id"] == "limit_used"
+    done = harnessctl("sessions", "resume", "--json", "--max-tokens", "13000", cwd=repo.root).json()
+    assert done["answer"] == "It had too little."
+    end = sessions.of("end", "alice")[0]
+    assert (end["status"], end["reason"]) == ("budget_exhausted", "tokens")
+    assert done["usage"]["total"]["tokens"] <= 13_000
+    assert done["usage"]["nodes"]["root/alice"]["prompt"] == 10_000
+    assert done["usage"]["total"]["tokens"] == sum(n["tokens"] for n in done["usage"]["nodes"].values())
