@@ -138,7 +138,12 @@ class View:
         For a log that is picked up: another protocol or version may have put the same events into other
         words. The next request then holds all of its messages.
         """
-        if self._unchanged and _Digest().of(self.messages[: self._unchanged]) != self._digest_asked:
+        if not self._unchanged:
+            return
+        digest = _Digest()
+        if digest.of(self.messages[: self._unchanged]) == self._digest_asked:
+            self._digest = digest  # a long log's messages are hashed once, not twice
+        else:
             self._unchanged = 0
 
     def digest(self) -> str:
