@@ -57,7 +57,9 @@ INSTRUCTIONS = _warning(
 SECRET = _error(
     "HRN206",
     "Secret",
-    "What is committed once is in every clone. The value is never printed, here or in any report.",
+    "What is committed once is in every clone. The value is never printed, here or in any report. Found is "
+    "what stands there in a known form: base64 of a secret, and one that is split over lines or put "
+    "together by code, are not.",
     "token: ghp_…",
     "remove and revoke it; if it is none, list its digest in .harness/harness.toml under [secrets] allow",
 )

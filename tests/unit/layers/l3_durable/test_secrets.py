@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from dataclasses import fields
@@ -180,3 +181,12 @@ def test_an_updates_id_that_holds_a3t_is_no_key_and_a_key_beside_it_is_one() -> 
     ulid = "01M8M6A3TAT321RH9XY3EJC1C2"
     assert scan(f'{{"id": "{ulid}"}}') == ()
     assert [hit.kind for hit in scan(f"{ulid} A3TAT321RH9XY3EJC1C2")] == ["AWS key"]
+
+
+def test_what_is_not_found_as_the_documents_say() -> None:
+    """Should one of these be found one day, docs/rules.md and docs/design/history.md say too little."""
+    token = SECRETS["github"]
+    assert scan(token)
+    assert not scan(base64.b64encode(token.encode()).decode())
+    assert not scan(f"{token[:10]}\n{token[10:20]}\n{token[20:]}")
+    assert not scan(f"'{token[:8]}' + '{token[8:]}'")
