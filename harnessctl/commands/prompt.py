@@ -11,7 +11,7 @@ from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import Rendered, render_harness
 from harnessctl.layers.l1_context.repository_files import RepositoryText
-from harnessctl.layers.l1_context.tokens import rough_tokens
+from harnessctl.layers.l1_context.tokens import careful_tokens
 from harnessctl.rlm.prompt import SessionFacts, sections
 
 
@@ -42,7 +42,7 @@ class ShownPrompt:
     @property
     def tokens(self) -> Mapping[str, int]:
         """Estimated tokens of each part."""
-        return {name: rough_tokens(text) for name, text in self.parts.items()}
+        return {name: careful_tokens(text) for name, text in self.parts.items()}
 
     @property
     def places(self) -> Mapping[str, int]:
@@ -56,7 +56,7 @@ class ShownPrompt:
             "protocol": self.facts.protocol,
             "python": self.facts.python,
             "text": self.text,
-            "tokens": {**self.tokens, "total": rough_tokens(self.text), "budget": self.budget},
+            "tokens": {**self.tokens, "total": careful_tokens(self.text), "budget": self.budget},
             "entries": [item.to_json() for item in self.harness.items],
             "repository_files": [file.to_json() for file in self.files.files],
             "left_out": list(self.files.left_out),

@@ -19,7 +19,7 @@ from functools import cached_property
 from harnessctl.domain.entry import Entry, Status
 from harnessctl.domain.ids import Kind
 from harnessctl.layers.l1_context.frame import flags_of, framed, one_line
-from harnessctl.layers.l1_context.tokens import BYTES_A_TOKEN, rough_tokens
+from harnessctl.layers.l1_context.tokens import BYTES_A_TOKEN, careful_tokens
 
 #: Share of the budget that prompt notes may fill before anything else is placed.
 NOTES_SHARE = 0.5
@@ -27,6 +27,10 @@ NOTES_SHARE = 0.5
 LINE_CHARACTERS = 240
 #: Tokens below which no line can be: ``- memory/x: y``.
 SHORTEST_LINE = 4
+#: Lines in a row that did not fit, after which none is tried any more.
+ENOUGH_MISSED = 100
+#: Characters of text that a token has at most, as tokens are estimated here.
+MOST_A_TOKEN = 8
 
 _INTRO = (
     "# Harness\n"
@@ -61,7 +65,7 @@ class Placed:
     """One entry, accounted for.
 
     :ivar tokens: what it takes of the prompt, estimated; 0 for an entry that only search finds.
-    :ivar whole: estimated tokens of its main file.
+    :ivar whole: tokens of its main file, estimated from its length.
     :ivar why: the reason for the place, in words.
     :ivar flags: as :func:`~harnessctl.layers.l1_context.frame.flags_of` gives them; of what is shown.
     """
@@ -117,7 +121,7 @@ def render_harness(entries: Iterable[Entry], tokens: int) -> Rendered:
     layout.place_lines()
     layout.place_memories()
     text = layout.text()
-    return Rendered(text, layout.items(), rough_tokens(text))
+    return Rendered(text, layout.items(), careful_tokens(text))
 
 
 def _order(entry: Entry) -> tuple[int, int, str]:
@@ -148,12 +152,16 @@ class _Layout:
 
     def place_lines(self) -> None:
         """A line for each entry, one of each kind in turn, while there is room."""
+        missed = 0
         for at in self._in_turn():
-            if self._room < SHORTEST_LINE:
+            if self._room < SHORTEST_LINE or missed == ENOUGH_MISSED:
                 break
             line = _line(self._ordered[at])
             if _cost(line) <= self._room:
                 self._show(at, Place.LINE, line, _READ_LATER.get(self._ordered[at].id.kind, ""))
+                missed = 0
+            else:
+                missed += 1
 
     def place_memories(self) -> None:
         """Memories (and notes beyond their share) in full in place of their lines, while there is room."""
@@ -197,7 +205,7 @@ class _Layout:
     def _full(self, at: int, room: int) -> tuple[str, int]:
         """The entry's frame and its cost; for one that is far too long the cost alone, estimated."""
         entry = self._ordered[at]
-        least = -(-len(entry.body) // BYTES_A_TOKEN)
+        least = len(entry.body) // MOST_A_TOKEN
         if least > room:
             return "", least
         text = framed(entry)
@@ -215,7 +223,7 @@ class _Layout:
 
 def _cost(text: str) -> int:
     """Tokens of a part with the empty line that parts it from the next."""
-    return rough_tokens(text + "\n\n")
+    return careful_tokens(text + "\n\n")
 
 
 def _rest_line(hidden: Sequence[Entry]) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l1_context.frame import contained
-from harnessctl.layers.l1_context.tokens import BYTES_A_TOKEN, rough_tokens
+from harnessctl.layers.l1_context.tokens import careful_tokens
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 #: Bytes that are read of one file, hops of imports, files in all, names of nested files.
@@ -112,18 +112,18 @@ def read_repository_files(
     if not reading.files and not nested:
         return RepositoryText(left_out=tuple(reading.left_out))
     texts = [file.text for file in reading.files]
-    rooms = _shares([rough_tokens(text) for text in texts], tokens)
+    rooms = _shares([careful_tokens(text) for text in texts], tokens)
     parts, files = [_INTRO], []
     for file, text, room in zip(reading.files, texts, rooms, strict=True):
         shown = _cut(text, room, file.path)
         parts.append(_framed(file, shown))
-        whole = rough_tokens(text)
+        whole = careful_tokens(text)
         seen = whole if shown == text else min(room, whole - 1)
         files.append(RepositoryFile(file.path, sha256_hex(file.data), seen, whole, file.by))
     if nested:
         parts.append(_nested_line(nested))
     text = "\n\n".join(parts)
-    return RepositoryText(text, tuple(files), tuple(reading.left_out), rough_tokens(text))
+    return RepositoryText(text, tuple(files), tuple(reading.left_out), careful_tokens(text))
 
 
 def is_guidance(path: str) -> bool:
@@ -217,13 +217,15 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _cut(text: str, tokens: int, path: str) -> str:
-    """The beginning of ``text`` in about ``tokens`` tokens, at the end of a line, and words that say so."""
-    whole = rough_tokens(text)
+    """The beginning of ``text`` in at most ``tokens`` tokens, at the end of a line, and words that say so."""
+    whole = careful_tokens(text)
     if whole <= tokens:
         return text
-    head = text.encode()[: tokens * BYTES_A_TOKEN].decode("utf-8", "ignore")
+    head = text[: len(text) * tokens // whole]
+    while careful_tokens(head) > tokens:
+        head = head[: len(head) * 9 // 10]
     head = head.rpartition("\n")[0] or head
-    left = whole - rough_tokens(head)
+    left = whole - careful_tokens(head)
     return f"{head}\n[cut here: about {left} of {whole} tokens are left out; open {path} for the rest]"
 
 
