@@ -89,7 +89,7 @@ print(len(text), 'characters,', len(tickets), 'tickets; the first begins:', tick
 share = -(-len(tickets) // {CHILDREN})
 readers = [
     rlm(f"Read tickets {{first + 1}} to {{min(first + share, len(tickets))}} of tickets.txt. Which complain "
-        "of a late delivery, and how angry is each? Answer as JSON: [[name, anger], ...]", name=f"reader-{{n}}")
+        "of a late delivery, and how angry is each? Answer as JSON: [[name, anger], ...]", name=f"r-{{n}}")
     for n, first in enumerate(range(0, len(tickets), share), 1)
 ]
 late = [pair for reader in readers for pair in json.loads(await reader)]
