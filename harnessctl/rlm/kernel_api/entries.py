@@ -69,6 +69,9 @@ class Harness:
             )
         if entry["module"] and not entry.get("proposed"):
             said.append(f"[Python-backed: import {entry['module']}]")
+        kind, _, name = entry["id"].partition("/")
+        if kind == "subagents" and not entry.get("proposed"):
+            said.append(f'[a child works as it: rlm("task", agent="{name}")]')
         return "\n".join(said)
 
     def path(self, id: str) -> str:  # noqa: A002 - as in show

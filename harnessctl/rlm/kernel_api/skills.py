@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class PinnedLoader(importlib.machinery.SourceFileLoader):
@@ -23,6 +23,20 @@ class PinnedLoader(importlib.machinery.SourceFileLoader):
     def path_stats(self, path: str) -> NoReturn:
         """Without a time there is no compiled file."""
         raise OSError(f"{path}: compiled files are not used")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the source; a skill's module with a ``run`` can be called itself, as Prime Agent has it."""
+        super().exec_module(module)
+        if "." not in module.__name__ and callable(getattr(module, "run", None)):
+            module.__class__ = CallableModule
+
+
+class CallableModule(ModuleType):
+    """A module that is called for its ``run``."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What ``run`` gives."""
+        return self.run(*args, **options)
 
 
 class SkillFinder(MetaPathFinder):

@@ -83,7 +83,8 @@ def test_a_skill_shows_its_text_and_the_names_of_the_rest(path: Path) -> None:
 
 
 def test_a_flag_is_said_first(path: Path) -> None:
-    assert harness(path).show("subagents/reviewer") == "[untrusted]\nReview it."
+    shown = harness(path).show("subagents/reviewer")
+    assert shown == '[untrusted]\nReview it.\n[a child works as it: rlm("task", agent="reviewer")]'
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,12 @@ def test_no_skill_stands_in_for_the_standard_library(folder: Path) -> None:
     assert run(folder, "import json; print(hasattr(json, 'hijacked'))") == "False"
 
 
+def test_a_module_with_run_can_be_called(folder: Path) -> None:
+    source = folder / "copy/src/release_audit/__init__.py"
+    source.write_text("def run(n, *, more=0):\n    return n + more\n")
+    assert run(folder, "import release_audit; print(release_audit(1, more=2), release_audit.run(5))") == "3 5"
+
+
 def test_without_skills_nothing_changes(folder: Path) -> None:
     (folder / "modules.json").unlink()
     assert run(folder, "import sys; print(any('Skill' in repr(f) for f in sys.meta_path))") == "False"
