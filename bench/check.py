@@ -100,7 +100,8 @@ def full(root: Path, start_up: float) -> None:
     from harnessctl.layers.l3_durable.checking import Checker
     from harnessctl.layers.l3_durable.git.repository import Repository
     from harnessctl.layers.l3_durable.rules.load import check_load
-    from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
+    from harnessctl.layers.l3_durable.sealed import read_key
+    from harnessctl.layers.l3_durable.verdicts import VerdictCache
 
     kept = root.parent / "verdicts"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True, text=True)

@@ -12,7 +12,7 @@ from harnessctl import bootstrap
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
-from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, UsageError
+from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
 from harnessctl.domain.ids import Kind
 
 if TYPE_CHECKING:
@@ -141,26 +141,19 @@ def edit_command(
     The landed text is opened, a skill's SKILL.md of a skill. What is wrong with the result is said, the
     text is kept, and it can be edited again. What somebody else changed meanwhile is never overwritten.
     """
+    from harnessctl.cli.editing import edit_until_saved
     from harnessctl.commands.edit import open_entry, save_entry
-    from harnessctl.commands.review_edit import editor
 
     store = bootstrap.store()
     draft = open_entry(store, entry)
     if draft.resumed:
         note(f"going on with the text left in {draft.path}")
-    open_editor = editor(store.place.environment.editor)
-    while True:
-        open_editor((draft.path,))
-        try:
-            landed = save_entry(store, draft, summary=message, why=why)
-        except HarnessError as error:
-            if error.id in ("nothing_changed", "conflict") or not sys.stdin.isatty():
-                raise
-            note(f"error: {error.message}")
-            if not typer.confirm("edit again?", default=True, err=True):
-                raise
-        else:
-            break
+    landed = edit_until_saved(
+        store.place.environment.editor,
+        lambda: (draft.path,),
+        lambda: save_entry(store, draft, summary=message, why=why),
+        final=("nothing_changed", "conflict"),
+    )
     if as_json:
         print_json(landed.to_json())
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,6 @@ from harnessctl import bootstrap
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
-from harnessctl.domain.errors import HarnessError
 
 if TYPE_CHECKING:
     from harnessctl.layers.l3_durable.reworking import Reworked
@@ -105,28 +103,20 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     The result is checked as a landing would be. What is wrong with it is said, the text is kept, and it
     can be edited again. The record then says that you edited it; the evidence stays.
     """
-    from harnessctl.commands.review_edit import drop_draft, editor, open_draft, save_draft
+    from harnessctl.cli.editing import edit_until_saved
+    from harnessctl.commands.review_edit import drop_draft, open_draft, save_draft
     from harnessctl.commands.review_rebase import reworked_json
 
     store = bootstrap.store()
     draft = open_draft(store, proposal)
     if draft.resumed:
         note(f"going on with the text left in {draft.folder}")
-    open_editor = editor(store.place.environment.editor)
-    while True:
-        open_editor(draft.paths())
-        try:
-            done = save_draft(store, draft)
-        except HarnessError as error:
-            if error.id == "nothing_changed":
-                raise
-            if not sys.stdin.isatty():
-                raise
-            note(f"error: {error.message}")
-            if not typer.confirm("edit again?", default=True, err=True):
-                raise
-        else:
-            break
+    done = edit_until_saved(
+        store.place.environment.editor,
+        draft.paths,
+        lambda: save_draft(store, draft),
+        final=("nothing_changed",),
+    )
     drop_draft(draft)
     if as_json:
         print_json(reworked_json(done))

@@ -1,21 +1,18 @@
 """What each commit of harness history did, kept in the state directory: speed only.
 
 Everything here is derived from objects named by the hash of their content: a commit's step and the
-gist of a record's blob never change. A batch counts only with the right HMAC under the key that
-lies beside the file (0600); a lost, torn or forged one is as if it were not there, and the commits
-are read anew. In shallow clones nothing is kept, because there a commit's parents may be other
-tomorrow.
+gist of a record's blob never change. A batch counts only sealed
+(:mod:`harnessctl.layers.l3_durable.sealed`); a lost, torn or forged one is as if it were not there,
+and the commits are read anew. In shallow clones nothing is kept, because there a commit's parents
+may be other tomorrow.
 
-One line a batch: 64 hex digits of HMAC-SHA-256, a space, JSON
+One line a batch:
 ``{"form", "steps": {commit: [[[update, blob]…], [entry…], changed]}, "gists": {blob: [...]|null}}``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hmac
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +26,13 @@ from harnessctl.layers.l3_durable.git.graph import Node, has_grafts
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.mode import Place
 from harnessctl.layers.l3_durable.records import Folders, Step, make_step, read_record, step_from
+from harnessctl.layers.l3_durable.sealed import SealedLines
 
 FILE = "history"
 #: Raised whenever what is kept changes its meaning.
 FORM = 2
-#: Bytes after which the file is begun anew; 10,000 updates take 3 MB.
-MAX_FILE = 64 * 1024 * 1024
 #: Commits from which on git is asked for all at one go; a process start costs about as much.
 MANY = 200
-_MAC_HEX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +80,17 @@ class HistoryCache:
     """Steps and gists of one repository.
 
     :param path: the file, made when it is first saved; None keeps nothing on disk.
-    :param key: the HMAC key, see :func:`harnessctl.layers.l3_durable.verdicts.read_key`.
+    :param key: the HMAC key, see :func:`harnessctl.layers.l3_durable.sealed.read_key`.
     """
 
     def __init__(self, path: Path | None = None, key: bytes = b"") -> None:
-        self._path, self._key = path, key
+        self._lines = SealedLines(path, key)
         self._steps: dict[str, Step] = {}
         self._gists: dict[str, Gist | None] = {}
         self._new_steps: list[Step] = []
         self._new_gists: list[str] = []
-        if path is not None:
-            with contextlib.suppress(OSError):
-                self._load(path.read_bytes())
+        for batch in self._lines.read():
+            self._take(batch)
 
     def steps(self, place: Place, found: Sequence[Node]) -> Iterator[Step]:
         """The step of each node, kept or made, in the same order."""
@@ -145,35 +139,16 @@ class HistoryCache:
 
     def save(self) -> None:
         """Append what is new. A failure costs time at the next call, nothing else."""
-        if self._path is None or not (self._new_steps or self._new_gists):
-            return
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            if self._path.exists() and self._path.stat().st_size > MAX_FILE:
-                flags |= os.O_TRUNC
-            handle = os.open(self._path, flags, 0o600)
-            try:
-                # A torn last line of another process must not swallow ours.
-                os.write(handle, b"\n" + self._batch())
-            finally:
-                os.close(handle)
+        if self._new_steps or self._new_gists:
+            self._lines.append([self._batch()])
         self._new_steps.clear()
         self._new_gists.clear()
 
     def _batch(self) -> bytes:
         steps = {s.commit: [s.records, s.entries, s.changed] for s in self._new_steps}
         gists = {b: g.to_row() if (g := self._gists[b]) else None for b in self._new_gists}
-        body = json.dumps({"form": FORM, "steps": steps, "gists": gists}, separators=(",", ":")).encode()
-        return self._mac(body) + b" " + body + b"\n"
-
-    def _mac(self, body: bytes) -> bytes:
-        return hmac.digest(self._key, body, "sha256").hex().encode("ascii")
-
-    def _load(self, data: bytes) -> None:
-        for line in data.split(b"\n"):
-            mac, body = line[:_MAC_HEX], line[_MAC_HEX + 1 :]
-            if body and hmac.compare_digest(mac, self._mac(body)):
-                self._take(json.loads(body))
+        batch = {"form": FORM, "steps": steps, "gists": gists}
+        return json.dumps(batch, separators=(",", ":")).encode()
 
     def _take(self, batch: dict[str, Any]) -> None:
         if batch["form"] != FORM:

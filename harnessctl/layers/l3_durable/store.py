@@ -51,12 +51,13 @@ from harnessctl.layers.l3_durable.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.revisions import resolve
 from harnessctl.layers.l3_durable.reworking import Reworked
 from harnessctl.layers.l3_durable.rollback import Wanted
+from harnessctl.layers.l3_durable.sealed import read_key
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
 from harnessctl.layers.l3_durable.syncing import Synced
 from harnessctl.layers.l3_durable.updates import Row, Update, list_updates
 from harnessctl.layers.l3_durable.validation import Checks
-from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
+from harnessctl.layers.l3_durable.verdicts import VerdictCache
 from harnessctl.layers.l3_durable.writer import Change, Writer
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from harnessctl.domain.ids import Kind
+from harnessctl.layers.l3_durable import sealed
 from harnessctl.layers.l3_durable import verdicts as module
 from harnessctl.layers.l3_durable.rules.load import check_load
 from harnessctl.layers.l3_durable.rules.verdict import Verdict, judge
+from harnessctl.layers.l3_durable.sealed import read_key
 from harnessctl.layers.l3_durable.tree import FILE, TreeItem
-from harnessctl.layers.l3_durable.verdicts import VerdictCache, read_key
+from harnessctl.layers.l3_durable.verdicts import VerdictCache
 
 BAD = b"---\ndescription: a: b\n---\n"
 OID = hashlib.sha1(BAD).hexdigest()
@@ -53,17 +55,15 @@ def test_a_forged_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
         assert rules_with(VerdictCache(path, key)) == ["HRN103"]
 
 
-def test_without_the_hmac_the_forgery_would_pass(tmp_path: Path) -> None:
+def test_without_the_hmac_the_forgery_would_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard is what holds: a cache that trusts its file lets the bad entry through."""
 
-    class Trusting(VerdictCache):
-        def _mac(self, body: bytes) -> bytes:
-            return b"0" * 64
-
-    cache = Trusting(tmp_path / "verdicts", b"k")
-    cache.put(OID, "memory", Verdict())
-    cache.save()
-    assert rules_with(Trusting(tmp_path / "verdicts", b"k")) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed.SealedLines, "_mac", lambda *_: b"0" * 64)
+        cache = VerdictCache(tmp_path / "verdicts", b"k")
+        cache.put(OID, "memory", Verdict())
+        cache.save()
+        assert rules_with(VerdictCache(tmp_path / "verdicts", b"k")) == []
     assert rules_with(VerdictCache(tmp_path / "verdicts", b"k")) == ["HRN103"]
 
 
@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None
 
 def test_a_file_past_its_limit_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, key = fill(tmp_path)
-    monkeypatch.setattr(module, "MAX_FILE", 10)
+    monkeypatch.setattr(sealed, "MAX_FILE", 10)
     cache = VerdictCache(path, key)
     cache.put("b" * 40, "memory", Verdict())
     cache.save()
