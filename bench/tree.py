@@ -117,12 +117,9 @@ def main() -> None:
         print(json.dumps(found))
         return
     print(f"python -c pass {base * 1000:.0f} ms; a stock kernel's first cell {stock * 1000:.0f} ms")
-    print(
-        f"{CHILDREN} children, to the last one's first request: {found['eight_first_requests']:.1f}x python -c pass"
-    )
-    print(
-        f"{CHILDREN} children, to the last one's first cell: {found['eight_first_cells']:.2f}x a stock kernel's"
-    )
+    to = f"{CHILDREN} children, to the last one's first"
+    print(f"{to} request: {found['eight_first_requests']:.1f}x python -c pass")
+    print(f"{to} cell: {found['eight_first_cells']:.2f}x a stock kernel's")
 
 
 if __name__ == "__main__":
