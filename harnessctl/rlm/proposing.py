@@ -191,6 +191,8 @@ def _propose(
         later = error.id in _LATER or isinstance(error, ConflictError)
         said = f"{error.message}; {error.hint}" if error.hint else error.message
         return Settled(trajectory.session, entry, numbers, refused=said), later
+    except OSError as error:  # a full disk, most of all
+        return Settled(trajectory.session, entry, numbers, refused=error.strerror or str(error)), True
     if made is None:
         return Settled(trajectory.session, entry, numbers), False
     return Settled(trajectory.session, entry, numbers, made.update, made.commit, made.summary), False

@@ -27,7 +27,7 @@ WISH = {"id": "memory/x", "description": "d", "content": "c", "why": "because"}
 class ListDoor:
     """A proposal door that keeps what came through it; ``refusals`` are raised first."""
 
-    def __init__(self, *refusals: HarnessError) -> None:
+    def __init__(self, *refusals: HarnessError | OSError) -> None:
         self.refusals = list(refusals)
         self.judged: list[Sequence[Mapping[str, Any]]] = []
         self.made: list[tuple[Sequence[Mapping[str, Any]], tuple[int, str]]] = []
@@ -159,15 +159,18 @@ async def test_nothing_is_read_where_nothing_waits(folder: Path) -> None:
     [
         (UsageError("who are you", id="no_identity", hint="set user.name"), True),
         (ConflictError("held", id="moved_ref"), True),
+        (OSError(28, "No space left on device"), True),
         (RefusedError("a secret", id="secret_in_evidence"), False),
         (HarnessError("proposes the same", id="repeated_proposal"), False),
     ],
 )
-async def test_what_may_work_later_is_tried_again(folder: Path, error: HarnessError, again: bool) -> None:
+async def test_what_may_work_later_is_tried_again(
+    folder: Path, error: HarnessError | OSError, again: bool
+) -> None:
     session = Session(folder, ListDoor(error))
     await session.room.propose(WISH)
     (settled,) = session.room.settle()
-    assert error.message in settled.refused
+    assert (error.strerror if isinstance(error, OSError) else error.message) in settled.refused
     session.recorder.close()
     assert len(pick_up(folder, lambda _: ListDoor())) == int(again)
 
