@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pydoc
 import signal
@@ -343,6 +344,22 @@ async def test_when_its_keeper_is_killed_the_kernel_does_not_stay(tmp_path: Path
     await another.close()
     await forking.close()
     assert gone(another.pid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.3])
+async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, kind: str, after_s: float) -> None:
+    forking = Forking(sys.executable, kernel_environment(VARIABLES, "SESSION"))
+    launch = forking.launch if kind == "forked" else GuardedProcess.start
+    before = set(psutil.Process().children(recursive=True))
+    starting = asyncio.create_task(start(tmp_path, launch=launch))
+    await asyncio.sleep(after_s)
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await (await starting).close()
+    await forking.close()
+    # Zombies count: a process that is not waited for stays in the table.
+    assert await eventually(lambda: set(psutil.Process().children(recursive=True)) <= before)
 
 
 async def test_what_cannot_be_forked_is_a_program_of_its_own(tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ OPTIONS = ("--HistoryManager.enabled=False", "--InteractiveShell.colors=NoColor"
 #: Seconds a forked kernel may take to bind its sockets; the first waits for the imports of its server.
 FORK_S = 30.0
 
+#: Seconds a guard may take to end everything; its own patience is 5 s.
+END_S = 7.0
+
 
 class KernelStartError(HarnessError):
     """The kernel did not come up."""
@@ -109,10 +112,11 @@ Launch = Callable[[Program], Awaitable[KernelProcess]]
 class GuardedProcess:
     """A kernel of its own program, below a guard process (:mod:`.guard`)."""
 
-    def __init__(self, guard: subprocess.Popen[bytes]) -> None:
+    def __init__(self, guard: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._guard = guard
+        self._socket = control
         self._reader: asyncio.StreamReader
-        self._control: asyncio.StreamWriter
+        self._control: asyncio.StreamWriter | None = None
         self.pid = 0
 
     @classmethod
@@ -135,15 +139,22 @@ class GuardedProcess:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        process = cls(guard)
-        process._reader, process._control = await asyncio.open_connection(sock=ours)
-        line = await process._reader.readline()
-        if not line:
+        process = cls(guard, ours)
+        try:
+            await process._meet(program.command[0])
+        except BaseException:
+            # Also when nobody waits for it any more: the guard ends what it started.
             process.release()
             await process.reap()
-            raise KernelStartError(program.command[0], "no such program, or it may not be run")
-        process.pid = int(json.loads(line)["pid"])
+            raise
         return process
+
+    async def _meet(self, name: str) -> None:
+        self._reader, self._control = await asyncio.open_connection(sock=self._socket)
+        line = await self._reader.readline()
+        if not line:
+            raise KernelStartError(name, "no such program, or it may not be run")
+        self.pid = int(json.loads(line)["pid"])
 
     @property
     def keeper(self) -> int:
@@ -161,17 +172,18 @@ class GuardedProcess:
 
     def signal(self, number: int) -> None:
         """Through the guard, which knows whether the number is the kernel's still."""
-        self._control.write(json.dumps({"signal": int(number)}).encode() + b"\n")
+        if self._control is not None:
+            self._control.write(json.dumps({"signal": int(number)}).encode() + b"\n")
 
     def release(self) -> None:
         """The guard ends everything when it hears nobody."""
         with contextlib.suppress(OSError):
-            self._control.close()
+            (self._control or self._socket).close()
 
     async def reap(self) -> None:
         """Wait for the guard; one that does not end by itself is killed."""
         try:
-            await asyncio.to_thread(self._guard.wait, 1.0)
+            await asyncio.to_thread(self._guard.wait, END_S)
         except subprocess.TimeoutExpired:
             self._guard.kill()
             await asyncio.to_thread(self._guard.wait)
