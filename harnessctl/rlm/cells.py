@@ -8,6 +8,7 @@ from harnessctl.domain.cell import CellRun, CellStatus, Output
 from harnessctl.domain.event import Event, EventType
 from harnessctl.layers.l1_context.result_text import result_budget, result_text
 from harnessctl.layers.l1_context.variables import Variables
+from harnessctl.rlm.inbox import taken_words
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.protocol import Call
@@ -43,7 +44,7 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
         parts.journal.record(EventType.REPAIR, restart, turn=turn)
     number = parts.journal.tally.cells + 1
     cell = {"cell": number, "code": call.code, "reply": reply.n, "call": call.id or None}
-    parts.journal.record(EventType.CELL, cell, turn=turn)
+    begun = parts.journal.record(EventType.CELL, cell, turn=turn)
     # What a cell does to the work tree may survive a loss of power: so must the record that it began.
     parts.journal.sync()
     with parts.interrupts.aim(kernel.interrupt):
@@ -58,7 +59,8 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
         "signal": run.signal,
     }
     lost = _note_variables(data, run, variables)
-    data["text"] = "\n".join(part for part in (restarted, call.note, text, lost) if part)
+    taken = taken_words(parts.journal.events[begun.n :]) if run.kernel_lost else ""
+    data["text"] = "\n".join(part for part in (restarted, call.note, text, lost, taken) if part)
     if parts.recall is not None and parts.recall.looked(number):
         data["recalled"] = True
     if run.final is not None:

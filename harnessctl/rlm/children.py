@@ -228,7 +228,7 @@ class Children:
     def _spec(self, what: Mapping[str, Any]) -> ChildSpec:
         task = what.get("task")
         if not isinstance(task, str) or not task.strip():
-            raise ChildRefusedError("a child needs a task, as text", id="no_task")
+            raise ChildRefusedError("a child needs a task, as text", id="no_child_task")
         return ChildSpec(
             seat=self._seat.below(new_ulid(), self._name(what.get("name"))),
             task=task,

@@ -22,12 +22,13 @@ _TOLD = frozenset({EventType.REPLY, EventType.RESULT, EventType.TASK, EventType.
 _GATE_REASONS = {"timeout": "gate_timeout", "input_changed": "gate_input_changed"}
 
 
-def decide(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | None:
+def decide(events: Sequence[Event], limits: Limits, used: Usage, *, unread: bool = False) -> Ending | None:
     """How the session ends now, or None when it goes on.
 
+    :param unread: messages wait that an answer was given without: it is none yet.
     :param used: what the whole tree has used so far.
     """
-    ending = _answered(events)
+    ending = None if unread else _answered(events)
     if ending is not None:
         failed = _failed_gates(events)
         if not failed:

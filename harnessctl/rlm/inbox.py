@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from harnessctl.rlm.recorder import StorageError
 
 QUEUED, DELIVERED, UNDELIVERABLE = "queued", "delivered", "undeliverable"
 USER = "user"
+#: Characters of messages that are told a second time, after the kernel that had them died.
+MOST_WORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ class Letter:
     def to_json(self, state: str) -> dict[str, object]:
         """Data of its ``message`` event; ``state`` is queued, delivered or undeliverable."""
         return {"id": self.id, "from": self.sender, "to": self.to, "text": self.text, "state": state}
+
+
+def taken_words(events: Iterable[Event]) -> str:
+    """The messages that a cell took among ``events``: words for a model whose cell died with them in hand."""
+    lines = [
+        f"[message from {event.data['from']}, which this cell had taken] {event.data['text']}"
+        for event in events
+        if event.type is EventType.MESSAGE and event.data.get("by")
+    ]
+    text = "\n".join(lines)
+    return text if len(text) <= MOST_WORDS else f"{text[:MOST_WORDS]}… [history.search finds the rest]"
 
 
 class Inbox:
@@ -81,6 +94,11 @@ class Inbox:
         taken = tuple(self._waiting)
         self._waiting.clear()
         return taken
+
+    @property
+    def unread(self) -> bool:
+        """Whether something waits."""
+        return bool(self._waiting)
 
     async def arrival(self, seconds: float) -> None:
         """Wait until something waits, ``seconds`` at most."""

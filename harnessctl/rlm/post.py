@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harnessctl.domain.errors import HarnessError, NotFoundError
-from harnessctl.domain.event import EventType
+from harnessctl.domain.event import EventType, is_aside
 from harnessctl.domain.ids import new_ulid
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.inbox import DELIVERED, QUEUED, UNDELIVERABLE, USER, Inbox, Letter
@@ -122,11 +122,22 @@ class Letters:
         self._post.leave(self._seat)
         if self._seat.parent is None:
             return
-        for letter in self._inbox.take():
+        for letter in (*self._unasked(), *self._inbox.take()):
             with contextlib.suppress(StorageError):
                 self._journal.record(EventType.MESSAGE, letter.to_json(UNDELIVERABLE))
             if letter.sender not in (USER, POST):
                 self._post.report(self._seat, letter)
+
+    def _unasked(self) -> list[Letter]:
+        """What was to stand in a request that was never made: a limit ended the session before it."""
+        found: list[Letter] = []
+        for event in reversed(self._journal.events):
+            if event.type is EventType.REQUEST and not is_aside(event):
+                break
+            data = event.data
+            if event.type is EventType.MESSAGE and data["state"] == DELIVERED and not data.get("by"):
+                found.append(Letter(data["id"], data["from"], data["to"], data["text"]))
+        return found[::-1]
 
     async def _send(self, what: Mapping[str, Any]) -> dict[str, str]:
         return self._post.send(self._seat, str(what["to"]), str(what["text"]))

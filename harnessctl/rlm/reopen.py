@@ -14,6 +14,7 @@ from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.limits import Usage
 from harnessctl.layers.l1_context.variables import Variables
 from harnessctl.layers.l1_context.view import OPEN_CALL, UNBEGUN_CALL
+from harnessctl.rlm.inbox import taken_words
 
 PICKED_UP = "[The session stopped and was picked up again, in a new kernel; nothing was run a second time."
 FILES_STAY = "Files on disk are as they were left.]"
@@ -75,6 +76,8 @@ def _open_calls(events: Sequence[Event]) -> list[Addition]:
         key = call.get("id")
         if key not in answered and "problem" not in call:
             text = OPEN_CALL if key in begun else UNBEGUN_CALL
+            if key in begun:
+                text = "\n".join(filter(None, (text, taken_words(after))))
             data = {
                 "what": "open_call",
                 "text": text,

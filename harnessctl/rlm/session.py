@@ -118,11 +118,9 @@ async def _work(parts: TurnParts) -> Ending:
 async def _turns(parts: TurnParts) -> Ending:
     try:
         while True:
-            deliver(parts)
-            ending = decide(parts.journal.events, parts.limits, parts.budget.of(parts.node)) or _revoked(
-                parts
-            )
+            ending = _decide(parts)
             if ending is None:
+                deliver(parts)
                 await run_turn(parts, parts.journal.tally.last_turn + 1)
             elif (judged := await _judged(parts, ending)) is not None:
                 return judged
@@ -130,6 +128,12 @@ async def _turns(parts: TurnParts) -> Ending:
         return end.ending
     except HarnessError as error:
         return _failed(error)
+
+
+def _decide(parts: TurnParts) -> Ending | None:
+    used = parts.budget.of(parts.node)
+    ending = decide(parts.journal.events, parts.limits, used, unread=parts.inbox.unread)
+    return ending or _revoked(parts)
 
 
 async def _judged(parts: TurnParts, ending: Ending) -> Ending | None:
