@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harnessctl.commands.check import CheckRequest, check
 from harnessctl.config import read_environment
-from harnessctl.layers.l3_durable.state_dir import ID_KEY
+from harnessctl.layers.l3_durable.places.state_dir import ID_KEY
 
 ENTRY = (
     """---
@@ -97,11 +97,11 @@ def hook(root: Path, changed: int, start_up: float) -> None:
 
 def full(root: Path, start_up: float) -> None:
     """All load rules over 10,000 entries, by the writer's and the reader's own function."""
-    from harnessctl.layers.l3_durable.checking import Checker
+    from harnessctl.layers.l3_durable.checking.checker import Checker
+    from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
     from harnessctl.layers.l3_durable.git.repository import Repository
+    from harnessctl.layers.l3_durable.places.sealed import read_key
     from harnessctl.layers.l3_durable.rules.load import check_load
-    from harnessctl.layers.l3_durable.sealed import read_key
-    from harnessctl.layers.l3_durable.verdicts import VerdictCache
 
     kept = root.parent / "verdicts"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True, text=True)

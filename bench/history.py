@@ -31,9 +31,9 @@ from harnessctl.config import read_environment
 from harnessctl.domain.canonical import files_digest, sha256_hex
 from harnessctl.domain.ids import record_path
 from harnessctl.domain.update import Actor, EntryChange, Evidence, ExcerptEvent, Record, RecordType
-from harnessctl.layers.l3_durable.state_dir import ID_KEY
+from harnessctl.layers.l3_durable.history.updates import Update
+from harnessctl.layers.l3_durable.places.state_dir import ID_KEY
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
-from harnessctl.layers.l3_durable.updates import Update
 
 RUNS = 7
 #: The first update's time; the rest follow over three years.

@@ -23,8 +23,8 @@ from harnessctl.config import read_environment
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.ids import EntryId, new_ulid
 from harnessctl.domain.update import EntryEdit
-from harnessctl.layers.l3_durable.adding import Addition
-from harnessctl.layers.l3_durable.proposals import Draft
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.proposals import Draft
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
 
 RUNS = 15

@@ -99,7 +99,7 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
     """
     from harnessctl.commands import prune as use_case
     from harnessctl.layers.l3_durable.git.kept_trees import sweep
-    from harnessctl.layers.l3_durable.live import LivePin, citing
+    from harnessctl.layers.l3_durable.pins.live import LivePin, citing
 
     harness = store()
     return use_case.prune(
@@ -115,7 +115,7 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
 
 def mask() -> Callable[[str], str]:
     """Hides what looks like a secret in text that is about to be shown."""
-    from harnessctl.layers.l3_durable import secrets
+    from harnessctl.layers.l3_durable.checking import secrets
 
     return secrets.mask
 
@@ -244,7 +244,7 @@ def resume_session(
     from harnessctl.commands.safety import say_exposure
     from harnessctl.commands.sessions import find_session
     from harnessctl.layers.l2_execution.protection import close_memory
-    from harnessctl.layers.l3_durable.pinning import refuse_absent, refuse_revoked
+    from harnessctl.layers.l3_durable.pins.pinning import refuse_absent, refuse_revoked
     from harnessctl.rlm.clock import SystemClock
 
     close_memory()
@@ -332,7 +332,7 @@ def _in_loop(
     from harnessctl.commands.building import RunPorts
     from harnessctl.layers.l2_execution.environment import without_keys
     from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
-    from harnessctl.layers.l3_durable.live import LivePin
+    from harnessctl.layers.l3_durable.pins.live import LivePin
     from harnessctl.rlm.clock import SystemClock
     from harnessctl.rlm.inbox import Inbox
     from harnessctl.rlm.interrupts import Interrupts
@@ -444,7 +444,7 @@ def _proposer(environment: Environment, harness: HarnessStore, snapshot: Snapsho
     """The proposal door of a session that reads ``snapshot``."""
     import platform
 
-    from harnessctl.layers.l3_durable import secrets
+    from harnessctl.layers.l3_durable.checking import secrets
     from harnessctl.refine.offers import Offers
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy
@@ -556,7 +556,7 @@ def refine(
     import platform
 
     from harnessctl.commands import refine as use_case
-    from harnessctl.layers.l3_durable import secrets
+    from harnessctl.layers.l3_durable.checking import secrets
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy
 

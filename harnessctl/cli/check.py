@@ -14,7 +14,7 @@ from harnessctl.config import read_environment
 from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from harnessctl.layers.l3_durable.checking import CheckReport
+    from harnessctl.layers.l3_durable.checking.checker import CheckReport
 
 
 class Format(StrEnum):

@@ -11,8 +11,8 @@ from harnessctl.cli.output import note, patch, print_json, say
 
 if TYPE_CHECKING:
     from harnessctl.commands.diff import EntryDifference
-    from harnessctl.layers.l3_durable.blaming import Line, Origin
-    from harnessctl.layers.l3_durable.updates import Update
+    from harnessctl.layers.l3_durable.history.blaming import Line, Origin
+    from harnessctl.layers.l3_durable.history.updates import Update
 
 
 def log_command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from harnessctl.cli.output import note, say
 
 if TYPE_CHECKING:
-    from harnessctl.layers.l3_durable.landed import Landed
+    from harnessctl.layers.l3_durable.landing.landed import Landed
 
 
 def tell_pushed(pushed: bool | None, branch: str) -> None:

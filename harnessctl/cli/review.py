@@ -12,7 +12,7 @@ from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
 
 if TYPE_CHECKING:
-    from harnessctl.layers.l3_durable.reworking import Reworked
+    from harnessctl.layers.l3_durable.landing.reworking import Reworked
     from harnessctl.review.case import ReviewCase
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ from harnessctl import bootstrap
 from harnessctl.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from harnessctl.layers.l3_durable.syncing import Synced
+    from harnessctl.layers.l3_durable.landing.syncing import Synced
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:

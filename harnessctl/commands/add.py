@@ -6,10 +6,10 @@ from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.ids import EntryId
-from harnessctl.layers.l3_durable.adding import Addition, read_files
-from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.files.tree import FILE
+from harnessctl.layers.l3_durable.landing.adding import Addition, read_files
+from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.tree import FILE
 
 
 def add(store: HarnessStore, entry: str, source: Path | bytes, *, summary: str = "", why: str = "") -> Landed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import EntryId, EventAddress
-from harnessctl.layers.l3_durable.blaming import Line, Origin, blame_entry
+from harnessctl.layers.l3_durable.history.blaming import Line, Origin, blame_entry
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

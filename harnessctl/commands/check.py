@@ -11,13 +11,17 @@ from harnessctl.config import Environment
 from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.finding import Severity
 from harnessctl.domain.ids import HARNESS_DIR
-from harnessctl.layers.l3_durable.check_history import check_pushes, check_range
-from harnessctl.layers.l3_durable.check_now import check_commit_message, check_staged, check_work_tree
-from harnessctl.layers.l3_durable.checking import Checker, CheckReport
+from harnessctl.layers.l3_durable.checking.check_history import check_pushes, check_range
+from harnessctl.layers.l3_durable.checking.check_now import (
+    check_commit_message,
+    check_staged,
+    check_work_tree,
+)
+from harnessctl.layers.l3_durable.checking.checker import Checker, CheckReport
+from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache, open_cache
 from harnessctl.layers.l3_durable.git.ranges import RefUpdate, read_ref_updates, resolve_git, tips
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.state_dir import repository_id
-from harnessctl.layers.l3_durable.verdicts import VerdictCache, open_cache
+from harnessctl.layers.l3_durable.places.state_dir import repository_id
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def _run(request: CheckRequest, checker: Checker, cwd: Path, environment: Enviro
 
 def _here(checker: Checker, paths: tuple[Path, ...], environment: Environment) -> CheckReport:
     """The work tree; where it holds no ``.harness/``, what unpinned runs would read."""
-    from harnessctl.layers.l3_durable.mode import find_place
+    from harnessctl.layers.l3_durable.places.mode import find_place
 
     root = checker.repository.root
     if not paths and (root is None or not os.path.lexists(root / HARNESS_DIR)):
@@ -114,8 +118,8 @@ def _range(checker: Checker, text: str, environment: Environment) -> CheckReport
 
 def _resolve(checker: Checker, text: str, environment: Environment) -> str:
     """A commit by git's own names, or a REV of harness history (an update id, ``~2``)."""
-    from harnessctl.layers.l3_durable.mode import find_place
-    from harnessctl.layers.l3_durable.revisions import resolve
+    from harnessctl.layers.l3_durable.history.revisions import resolve
+    from harnessctl.layers.l3_durable.places.mode import find_place
 
     try:
         return resolve_git(checker.repository, text)

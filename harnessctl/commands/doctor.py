@@ -11,9 +11,9 @@ from pathlib import Path
 
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
-from harnessctl.layers.l3_durable import repairs
-from harnessctl.layers.l3_durable.actor import refuse_agents
-from harnessctl.layers.l3_durable.repairs import Repair
+from harnessctl.layers.l3_durable.landing import repairs
+from harnessctl.layers.l3_durable.landing.repairs import Repair
+from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, read_log

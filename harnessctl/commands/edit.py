@@ -14,12 +14,12 @@ from pathlib import Path
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import EntryId, Kind
-from harnessctl.layers.l3_durable.actor import refuse_agents
-from harnessctl.layers.l3_durable.adding import Addition
 from harnessctl.layers.l3_durable.content import entry_digest
-from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.files.tree import FILE
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.tree import FILE
 
 DRAFTS = "drafts"
 SEEN = "seen.json"

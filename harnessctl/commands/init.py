@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harnessctl.domain.pin import Mode
-from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

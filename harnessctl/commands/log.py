@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.ids import EntryId, suggestion
 from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.history.updates import UNRECORDED, Row, Update
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.updates import UNRECORDED, Row, Update
 
 STATES = (*UpdateState, UNRECORDED)
 

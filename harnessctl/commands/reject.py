@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

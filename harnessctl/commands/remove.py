@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harnessctl.domain.ids import EntryId
-from harnessctl.layers.l3_durable.adding import Addition
-from harnessctl.layers.l3_durable.landed import Landed
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

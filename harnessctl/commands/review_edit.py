@@ -15,9 +15,9 @@ from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
-from harnessctl.layers.l3_durable.actor import refuse_agents
-from harnessctl.layers.l3_durable.proposals import Proposal
-from harnessctl.layers.l3_durable.reworking import Reworked, proposed_files
+from harnessctl.layers.l3_durable.landing.proposals import Proposal
+from harnessctl.layers.l3_durable.landing.reworking import Reworked, proposed_files
+from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 EDITS = "edits"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harnessctl.layers.l3_durable.proposals import Proposal
+from harnessctl.layers.l3_durable.landing.proposals import Proposal
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

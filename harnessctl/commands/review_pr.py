@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harnessctl.layers.l3_durable.offering import Offered
+from harnessctl.layers.l3_durable.landing.offering import Offered
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

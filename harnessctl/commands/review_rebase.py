@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harnessctl.layers.l3_durable.reworking import Reworked
+from harnessctl.layers.l3_durable.landing.reworking import Reworked
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 

@@ -9,8 +9,8 @@ from harnessctl.commands.session_pins import SessionPin, holds, readers
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import RecordType, UpdateState
-from harnessctl.layers.l3_durable.landed import Landed
-from harnessctl.layers.l3_durable.rollback import Wanted
+from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.landing.rollback import Wanted
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 _STANDS = frozenset({UpdateState.OPEN, UpdateState.CONFLICT, UpdateState.LANDED})

@@ -9,7 +9,7 @@ from pathlib import Path
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.event import Event
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.names import LIVE
+from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.log import LOG_NAME
 from harnessctl.rlm.occupancy import is_written

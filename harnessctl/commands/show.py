@@ -9,8 +9,8 @@ from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, EntryId, suggestion
 from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.history.updates import Update
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.updates import Update
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from harnessctl.layers.l3_durable.landing.syncing import Synced
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.syncing import Synced
 
 
 def sync(store: HarnessStore) -> Synced:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.update import Evidence, RecordType
+from harnessctl.layers.l3_durable.history.updates import Update
+from harnessctl.layers.l3_durable.history.verifying import other_records, record_problems
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.updates import Update
-from harnessctl.layers.l3_durable.verifying import other_records, record_problems
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.standing import excerpt_problems, standing_problems
 from harnessctl.rlm.log import read_trajectory

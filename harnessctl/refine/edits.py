@@ -16,10 +16,10 @@ from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.ids import SKILL_FILE, EntryId, Kind
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit
-from harnessctl.layers.l3_durable.frontmatter import emit, parse, set_key
+from harnessctl.layers.l3_durable.files.frontmatter import emit, parse, set_key
+from harnessctl.layers.l3_durable.files.schema import validate
+from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
 from harnessctl.layers.l3_durable.rules.risk_rules import NO_QUOTE, RiskRule
-from harnessctl.layers.l3_durable.schema import validate
-from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE
 from harnessctl.refine.evidence import plain_lines
 from harnessctl.refine.prompt import is_agents
 from harnessctl.refine.reply import Edit, Problem, Reply, ReplyRejectedError

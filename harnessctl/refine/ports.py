@@ -10,7 +10,7 @@ from typing import Protocol
 
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record, UpdateState
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
 
 
 class KnownUpdate(Protocol):

@@ -18,9 +18,9 @@ from harnessctl.domain.gate import says_gate_passed
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
 from harnessctl.domain.trajectory import Trajectory
-from harnessctl.layers.l3_durable.mode import not_initialised
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
-from harnessctl.layers.l3_durable.validation import InvalidError
+from harnessctl.layers.l3_durable.checking.validation import InvalidError
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.places.mode import not_initialised
 from harnessctl.models.port import Attempt, ModelClient, ModelReply, ModelRequest, ProviderError
 from harnessctl.refine.edits import BuiltEdit, build_edits
 from harnessctl.refine.evidence import LABEL, build_evidence, check_citations, citations, refuse_secrets

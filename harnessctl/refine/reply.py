@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from harnessctl.domain.ids import Kind
-from harnessctl.layers.l3_durable.schema import validate
+from harnessctl.layers.l3_durable.files.schema import validate
 
 #: Characters of a reply that are looked at, and places where an object is tried to begin.
 MAX_REPLY = 512 * 1024

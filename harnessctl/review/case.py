@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harnessctl.domain.update import Evidence, Record
-from harnessctl.layers.l3_durable.proposals import Proposal
+from harnessctl.layers.l3_durable.landing.proposals import Proposal
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.review.diff import FileDiff, read_patch
 

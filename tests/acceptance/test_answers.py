@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.cli.failure import MOST_REPORTS, REPORT_BYTES, report_internal
-from harnessctl.layers.l3_durable.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script, outside_pytest
 from tests.conftest import Git
 from tests.fakes.harness import add, propose, started, store_of
@@ -84,7 +84,7 @@ def test_risk_is_told_with_its_reason(harnessctl: Run, repo: Git, tmp_path: Path
     from harnessctl.domain.entry import EntryFile
     from harnessctl.domain.ids import EntryId
     from harnessctl.domain.update import EntryEdit, Risk
-    from harnessctl.layers.l3_durable.proposals import Draft
+    from harnessctl.layers.l3_durable.landing.proposals import Draft
     from tests.fakes.harness import EVIDENCE
 
     store = started(repo)

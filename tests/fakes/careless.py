@@ -10,8 +10,8 @@ from pygit2.enums import Option
 
 from harnessctl.layers.l3_durable.git import staging
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.landing.writer import Writer
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.layers.l3_durable.writer import Writer
 
 
 class BlindWriter(Writer):

@@ -8,9 +8,9 @@ from harnessctl.config import read_environment
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import EntryEdit, Evidence, ExcerptEvent
-from harnessctl.layers.l3_durable.adding import Addition
-from harnessctl.layers.l3_durable.landed import Landed
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
 from tests.conftest import Git
 

@@ -10,8 +10,8 @@ from harnessctl.domain.event import event_text
 from harnessctl.domain.ids import EntryId, new_ulid
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.domain.update import EntryEdit, Evidence, ExcerptEvent
-from harnessctl.layers.l3_durable.landed import Landed
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.refine.redact import Redactor, local_redactor
 from tests.conftest import Git

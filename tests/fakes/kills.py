@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from harnessctl.domain.update import UpdateState
-from harnessctl.layers.l3_durable.names import PROPOSALS
+from harnessctl.layers.l3_durable.places.names import PROPOSALS
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.careless import blind

@@ -16,9 +16,9 @@ from harnessctl.domain.message import Message
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType, UpdateState
 from harnessctl.layers.l0_weights import ModelIdentity
-from harnessctl.layers.l3_durable.frontmatter import parse
+from harnessctl.layers.l3_durable.files.frontmatter import parse
 from harnessctl.layers.l3_durable.git.repository import Person
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait
 from tests.fakes.trajectories import OUTPUT
 

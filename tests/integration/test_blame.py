@@ -12,7 +12,7 @@ from harnessctl.commands.rollback import rollback
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import EntryId, EventAddress
-from harnessctl.layers.l3_durable.adding import Addition
+from harnessctl.layers.l3_durable.landing.adding import Addition
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.log import read_trajectory
 from tests.conftest import Git

@@ -22,7 +22,7 @@ from harnessctl.config import read_environment
 from harnessctl.domain.finding import Severity
 from harnessctl.domain.ids import new_ulid, record_path
 from harnessctl.domain.update import Actor, EntryChange, Record, RecordType
-from harnessctl.layers.l3_durable.checking import Checker
+from harnessctl.layers.l3_durable.checking.checker import Checker
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.rules.load import check_load
 

@@ -16,7 +16,7 @@ from harnessctl.commands.doctor import Health, doctor
 from harnessctl.domain.errors import RefusedError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l2_execution.registration import Registration, start_time
-from harnessctl.layers.l3_durable.names import LIVE, PROPOSALS, RESCUE
+from harnessctl.layers.l3_durable.places.names import LIVE, PROPOSALS, RESCUE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import read_trajectory

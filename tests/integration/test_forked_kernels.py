@@ -120,7 +120,7 @@ async def test_is_an_agent_for_landing_verbs_whatever_it_does_to_its_environment
     """The mark stands in the start environment of an ancestor, which no cell can change."""
     code = (
         "from harnessctl.config import read_environment\n"
-        "from harnessctl.layers.l3_durable.actor import agent_reason\n"
+        "from harnessctl.layers.l3_durable.places.actor import agent_reason\n"
         "print(agent_reason(read_environment({'HOME': '/nonexistent'})))"
     )
     async with kernel(server) as session:

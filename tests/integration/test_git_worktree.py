@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harnessctl.layers.l3_durable.fence import ABSENT, AS_COMMITTED
 from harnessctl.layers.l3_durable.git.cli import run_git
 from harnessctl.layers.l3_durable.git.kept_trees import GRACE_S, sweep
 from harnessctl.layers.l3_durable.git.worktree import MAX_KEPT, GitWorkTree
+from harnessctl.layers.l3_durable.pins.fence import ABSENT, AS_COMMITTED
 from harnessctl.rlm.ports import HarnessState, WorkTree
 from tests.conftest import Git
 from tests.fakes.harness import add, land, propose, started, store_of

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harnessctl.commands.rollback import rollback
-from harnessctl.layers.l3_durable import history_cache
 from harnessctl.layers.l3_durable.git import treediff
 from harnessctl.layers.l3_durable.git.graph import nodes
-from harnessctl.layers.l3_durable.history_cache import HistoryCache
-from harnessctl.layers.l3_durable.records import steps
+from harnessctl.layers.l3_durable.history import history_cache
+from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
+from harnessctl.layers.l3_durable.history.records import steps
 from tests.conftest import Git
 from tests.fakes.harness import add, started, store_of
 from tests.fakes.history import Hand, land, learned, update_of

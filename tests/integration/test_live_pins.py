@@ -11,8 +11,8 @@ from harnessctl.config import read_environment
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.layers.l3_durable.git.linked import add_linked, head_of, remove_linked
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.live import LivePin
-from harnessctl.layers.l3_durable.mode import find_place
+from harnessctl.layers.l3_durable.pins.live import LivePin
+from harnessctl.layers.l3_durable.places.mode import find_place
 from tests.conftest import Git
 from tests.fakes.sessions import Stage, scripted
 

@@ -18,7 +18,7 @@ from harnessctl.commands.rollback import rollback
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, RefusedError, UsageError
 from harnessctl.domain.trajectory import Trajectory
-from harnessctl.layers.l3_durable.secrets import scan
+from harnessctl.layers.l3_durable.checking.secrets import scan
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
 from harnessctl.models.scripted import open_script
 from harnessctl.refine import propose
@@ -270,7 +270,7 @@ async def test_without_both_guards_the_value_would_be_in_an_object(
     run: Refine, repo: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shows that the search above would find a value that is there."""
-    from harnessctl.layers.l3_durable.validation import Checks
+    from harnessctl.layers.l3_durable.checking.validation import Checks
 
     monkeypatch.setattr(propose, "refuse_secrets", lambda *_: None)
     monkeypatch.setattr(Checks, "refuse_secrets", lambda *_: None)

@@ -15,8 +15,8 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import EntryEdit, UpdateState
-from harnessctl.layers.l3_durable.offering import forge_url
-from harnessctl.layers.l3_durable.proposals import Draft
+from harnessctl.layers.l3_durable.landing.offering import forge_url
+from harnessctl.layers.l3_durable.landing.proposals import Draft
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, note, started, store_of, text_of
 from tests.fakes.history import here, land, learned

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.domain.update import UpdateState
-from harnessctl.layers.l3_durable.names import PROPOSALS
+from harnessctl.layers.l3_durable.places.names import PROPOSALS
 from tests.conftest import Git
 from tests.fakes import crowd
 from tests.fakes.harness import add, fsck_is_clean, note, store_of

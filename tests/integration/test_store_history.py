@@ -20,7 +20,7 @@ from harnessctl.commands.status import status
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import PinSource
 from harnessctl.domain.update import UpdateState
-from harnessctl.layers.l3_durable.names import LIVE
+from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, note, propose, started, store_of, text_of

@@ -14,8 +14,8 @@ from harnessctl.commands.status import status
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.pin import Mode, PinSource
 from harnessctl.domain.update import UpdateState
-from harnessctl.layers.l3_durable.names import DECISIONS
-from harnessctl.layers.l3_durable.validation import InvalidError
+from harnessctl.layers.l3_durable.checking.validation import InvalidError
+from harnessctl.layers.l3_durable.places.names import DECISIONS
 from tests.conftest import Git
 from tests.fakes.harness import add, land, propose, store_of, text_of
 

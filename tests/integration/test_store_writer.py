@@ -19,11 +19,11 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import UpdateState
-from harnessctl.layers.l3_durable.adding import Addition
+from harnessctl.layers.l3_durable.checking.validation import InvalidError
 from harnessctl.layers.l3_durable.git import staging
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
-from harnessctl.layers.l3_durable.names import PROPOSALS
-from harnessctl.layers.l3_durable.validation import InvalidError
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.places.names import PROPOSALS
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, land, note, propose, started, store_of, text_of
 
@@ -76,7 +76,7 @@ def test_a_writer_that_is_stopped_in_its_turn_stops_nobody_else(
     store = started(repo)
     stopped = child(repo, f"{STOP_ONCE}add(store, 'slow', 'x')", "import os")
     os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
-    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.TURN", 0.2)
+    monkeypatch.setattr("harnessctl.layers.l3_durable.landing.writer.TURN", 0.2)
     add(store, "quick", "y")
     os.kill(stopped.pid, signal.SIGCONT)
     _, said = stopped.communicate(timeout=60)
@@ -97,7 +97,7 @@ def test_two_accepts_of_one_proposal_land_it_once(repo: Git) -> None:
 @pytest.mark.parametrize("first", ["accept", "reject"])
 def test_accept_and_reject_never_both_hold(repo: Git, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
     """The later one has read the open proposal before the earlier one decided."""
-    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.TURN", 0.1)
+    monkeypatch.setattr("harnessctl.layers.l3_durable.landing.writer.TURN", 0.1)
     one, other = started(repo), store_of(repo)
     proposal = propose(one, "a", "one")
 
@@ -369,7 +369,7 @@ def by_hand(git: Git, tmp_path: Path, path: str, text: str | None, message: str 
 def test_a_ref_that_is_held_ends_in_words(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock file of another program is never removed, however old."""
     store = started(repo)
-    monkeypatch.setattr("harnessctl.layers.l3_durable.writer.STUCK", 0.3)
+    monkeypatch.setattr("harnessctl.layers.l3_durable.landing.writer.STUCK", 0.3)
     lock = repo.root / ".git/refs/heads/harness.lock"
     lock.touch()
     for age in (0, 3600):
@@ -413,7 +413,7 @@ assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0, ctypes.get_errno()
 """
 HASTY = "from tests.fakes.careless import hasty\nhasty(store)\n"
 NEVER = "from tests.fakes.careless import never_sync\nnever_sync()\n"
-IMPATIENT = "import harnessctl.layers.l3_durable.writer as w\nw.STUCK = 0.2\n"
+IMPATIENT = "import harnessctl.layers.l3_durable.landing.writer as w\nw.STUCK = 0.2\n"
 
 
 @pytest.mark.skipif(

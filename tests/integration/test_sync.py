@@ -8,7 +8,7 @@ import pytest
 
 from harnessctl.commands.sync import sync
 from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
-from harnessctl.layers.l3_durable.writer import Writer
+from harnessctl.layers.l3_durable.landing.writer import Writer
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, started, store_of, text_of
 from tests.fakes.history import land

@@ -11,9 +11,9 @@ from harnessctl.config import read_environment
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.domain.update import Evidence, UpdateState
-from harnessctl.layers.l3_durable import rollback as rolling
-from harnessctl.layers.l3_durable import taking_back
-from harnessctl.layers.l3_durable.names import LIVE
+from harnessctl.layers.l3_durable.landing import rollback as rolling
+from harnessctl.layers.l3_durable.landing import taking_back
+from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, note, propose, started, store_of, text_of

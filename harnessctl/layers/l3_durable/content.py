@@ -10,9 +10,9 @@ from harnessctl.domain.canonical import files_digest, sha256_hex
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid, record_path, suggestion
+from harnessctl.layers.l3_durable.files.tree import GITLINK, TreeItem
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
 from harnessctl.layers.l3_durable.rules.names import place
-from harnessctl.layers.l3_durable.tree import GITLINK, TreeItem
 
 #: Name of the policy file below ``.harness/``.
 POLICY = "harness.toml"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harnessctl.domain.finding import Severity
 from harnessctl.domain.snapshot import Snapshot
+from harnessctl.layers.l3_durable.checking.validation import Checks
 from harnessctl.layers.l3_durable.content import POLICY, Content
-from harnessctl.layers.l3_durable.validation import Checks
 
 
 def read_snapshot(content: Content, checks: Checks) -> Snapshot:

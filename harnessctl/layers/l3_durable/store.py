@@ -19,46 +19,46 @@ from harnessctl.domain.ids import record_path
 from harnessctl.domain.pin import Lock, Mode, Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
-from harnessctl.layers.l3_durable import (
+from harnessctl.layers.l3_durable.checking.validation import Checks
+from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
+from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.git.history import reaches
+from harnessctl.layers.l3_durable.git.occupied import occupants
+from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
+from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.history import history_cache
+from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
+from harnessctl.layers.l3_durable.history.revisions import resolve
+from harnessctl.layers.l3_durable.history.updates import Row, Update, list_updates
+from harnessctl.layers.l3_durable.landing import (
     adding,
     decisions,
-    history_cache,
-    identity,
     initialising,
     offering,
-    pinning,
     reworking,
     rollback,
     syncing,
     taking_back,
 )
-from harnessctl.layers.l3_durable import proposals as proposing
-from harnessctl.layers.l3_durable.actor import refuse_agents
-from harnessctl.layers.l3_durable.adding import Addition
-from harnessctl.layers.l3_durable.content import POLICY, Content
-from harnessctl.layers.l3_durable.fence import HarnessFence, lock_digest
-from harnessctl.layers.l3_durable.git.history import reaches
-from harnessctl.layers.l3_durable.git.occupied import occupants
-from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
-from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.history_cache import HistoryCache
-from harnessctl.layers.l3_durable.landed import Landed
-from harnessctl.layers.l3_durable.lock import LOCK_NAME, read_lock, render_lock, write_atomically
-from harnessctl.layers.l3_durable.mode import Place, find_place, not_initialised
-from harnessctl.layers.l3_durable.offering import Offered
-from harnessctl.layers.l3_durable.operations import Operations
-from harnessctl.layers.l3_durable.proposals import Draft, Proposal
-from harnessctl.layers.l3_durable.revisions import resolve
-from harnessctl.layers.l3_durable.reworking import Reworked
-from harnessctl.layers.l3_durable.rollback import Wanted
-from harnessctl.layers.l3_durable.sealed import read_key
+from harnessctl.layers.l3_durable.landing import proposals as proposing
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.landing.offering import Offered
+from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.reworking import Reworked
+from harnessctl.layers.l3_durable.landing.rollback import Wanted
+from harnessctl.layers.l3_durable.landing.syncing import Synced
+from harnessctl.layers.l3_durable.landing.writer import Change, Writer
+from harnessctl.layers.l3_durable.pins import pinning
+from harnessctl.layers.l3_durable.pins.fence import HarnessFence, lock_digest
+from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME, read_lock, render_lock, write_atomically
+from harnessctl.layers.l3_durable.places import identity
+from harnessctl.layers.l3_durable.places.actor import refuse_agents
+from harnessctl.layers.l3_durable.places.mode import Place, find_place, not_initialised
+from harnessctl.layers.l3_durable.places.operations import Operations
+from harnessctl.layers.l3_durable.places.sealed import read_key
+from harnessctl.layers.l3_durable.places.state_dir import ensure_repository_id, ensure_state_dir
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
-from harnessctl.layers.l3_durable.state_dir import ensure_repository_id, ensure_state_dir
-from harnessctl.layers.l3_durable.syncing import Synced
-from harnessctl.layers.l3_durable.updates import Row, Update, list_updates
-from harnessctl.layers.l3_durable.validation import Checks
-from harnessctl.layers.l3_durable.verdicts import VerdictCache
-from harnessctl.layers.l3_durable.writer import Change, Writer
 
 
 class HarnessStore:

@@ -6,7 +6,7 @@ import pytest
 
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.update import EntryEdit
-from harnessctl.layers.l3_durable.frontmatter import parse
+from harnessctl.layers.l3_durable.files.frontmatter import parse
 from harnessctl.refine.edits import BuiltEdits, build_edits
 from harnessctl.refine.reply import ReplyRejectedError, parse_reply
 from tests.fakes.refining import edit, entry, reply, snapshot

@@ -13,7 +13,7 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.domain.update import Actor, EntryChange, EntryEdit, Evidence, Record, RecordType, UpdateState
-from harnessctl.layers.l3_durable.proposals import Draft
+from harnessctl.layers.l3_durable.landing.proposals import Draft
 from harnessctl.refine.offers import Offers
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy

@@ -13,7 +13,7 @@ from harnessctl.domain.limits import Usage
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.domain.update import Actor, EntryChange, Evidence, Record, RecordType, UpdateState
-from harnessctl.layers.l3_durable.validation import InvalidError
+from harnessctl.layers.l3_durable.checking.validation import InvalidError
 from harnessctl.models.port import ModelReply, ModelRequest, ProviderError
 from harnessctl.refine import propose
 from harnessctl.refine.propose import Refined, Refiner

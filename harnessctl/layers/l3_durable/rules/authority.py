@@ -14,12 +14,12 @@ from harnessctl.domain.finding import Finding
 from harnessctl.domain.gate import says_gate_passed
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import Record
-from harnessctl.layers.l3_durable.frontmatter import FrontmatterError, parse
+from harnessctl.layers.l3_durable.files.frontmatter import FrontmatterError, parse
+from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE, TreeItem
 from harnessctl.layers.l3_durable.rules import commit_rules as rules
 from harnessctl.layers.l3_durable.rules.change import Change, LintContext
 from harnessctl.layers.l3_durable.rules.names import place
 from harnessctl.layers.l3_durable.rules.registry import Rule, found, tidy
-from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, TreeItem
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 
 from harnessctl.domain.ids import EntryId, Kind
-from harnessctl.layers.l3_durable.tree import TreeItem
+from harnessctl.layers.l3_durable.files.tree import TreeItem
 
 
 @dataclass(frozen=True, slots=True)

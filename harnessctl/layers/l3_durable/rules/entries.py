@@ -12,11 +12,11 @@ from harnessctl.domain.entry import SKILL_METADATA_PREFIX, Entry
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import Kind
 from harnessctl.domain.safe_text import character_name, hidden_characters
-from harnessctl.layers.l3_durable.frontmatter import Frontmatter
+from harnessctl.layers.l3_durable.files.frontmatter import Frontmatter
+from harnessctl.layers.l3_durable.files.schema import load, validate
+from harnessctl.layers.l3_durable.files.tools import asks_for, widened
 from harnessctl.layers.l3_durable.rules import lint_rules as rules
 from harnessctl.layers.l3_durable.rules.registry import found
-from harnessctl.layers.l3_durable.schema import load, validate
-from harnessctl.layers.l3_durable.tools import asks_for, widened
 
 _TOP = re.compile(r"[^.\[]+")
 #: Keys of ours that a skill carries under ``metadata``; ``description`` is one of Agent Skills' own.

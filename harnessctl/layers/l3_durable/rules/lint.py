@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import EntryId
-from harnessctl.layers.l3_durable.frontmatter import Frontmatter, FrontmatterError, parse
+from harnessctl.layers.l3_durable.files.frontmatter import Frontmatter, FrontmatterError, parse
+from harnessctl.layers.l3_durable.files.schema import validate
+from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE, TreeItem
 from harnessctl.layers.l3_durable.rules import lint_rules as rules
 from harnessctl.layers.l3_durable.rules.change import Change, LintContext
 from harnessctl.layers.l3_durable.rules.entries import Subject, check_entry
@@ -18,8 +20,6 @@ from harnessctl.layers.l3_durable.rules.names import PLACEHOLDER, place
 from harnessctl.layers.l3_durable.rules.records import check_record, check_untouched
 from harnessctl.layers.l3_durable.rules.registry import found, tidy
 from harnessctl.layers.l3_durable.rules.text import check_secrets, check_text
-from harnessctl.layers.l3_durable.schema import validate
-from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, TreeItem
 
 
 def check_lint(changes: Sequence[Change], context: LintContext) -> tuple[Finding, ...]:

@@ -11,13 +11,13 @@ from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import SKILL_FILE as SKILL_NAME
 from harnessctl.domain.ids import EntryId, Kind
-from harnessctl.layers.l3_durable.frontmatter import parse
+from harnessctl.layers.l3_durable.files.frontmatter import parse
+from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE, GITLINK, SYMLINK, TreeItem
 from harnessctl.layers.l3_durable.rules import load_rules as rules
 from harnessctl.layers.l3_durable.rules.names import Place, clashes, place
 from harnessctl.layers.l3_durable.rules.policy import check_policy
 from harnessctl.layers.l3_durable.rules.registry import below, found, tidy
 from harnessctl.layers.l3_durable.rules.verdict import Verdict, judge, oversized
-from harnessctl.layers.l3_durable.tree import EXECUTABLE, FILE, GITLINK, SYMLINK, TreeItem
 
 
 class Verdicts(Protocol):

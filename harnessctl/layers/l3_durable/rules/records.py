@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.update import Record
+from harnessctl.layers.l3_durable.files.schema import validate
 from harnessctl.layers.l3_durable.rules import lint_rules as rules
 from harnessctl.layers.l3_durable.rules.change import Change
 from harnessctl.layers.l3_durable.rules.registry import found
-from harnessctl.layers.l3_durable.schema import validate
 
 
 def check_record(change: Change, data: bytes) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import Any
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import EntryId, Kind
-from harnessctl.layers.l3_durable.frontmatter import FrontmatterError, parse
+from harnessctl.layers.l3_durable.files.frontmatter import FrontmatterError, parse
 from harnessctl.layers.l3_durable.rules.load_rules import MAX_MAIN_FILE, REQUIRED, SIZE
 from harnessctl.layers.l3_durable.rules.registry import found
 

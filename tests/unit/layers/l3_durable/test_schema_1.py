@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.layers.l3_durable.checking import Checker
+from harnessctl.layers.l3_durable.checking.checker import Checker
+from harnessctl.layers.l3_durable.files.work_files import read_folder
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.rules.load import check_load
-from harnessctl.layers.l3_durable.work_files import read_folder
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "schema-1"
 EXPECTED = json.loads((FIXTURE / "expected.json").read_text(encoding="utf-8"))

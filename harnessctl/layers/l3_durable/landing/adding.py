@@ -1,0 +1,163 @@
+"""A person's own edit: on the branch as a landing, in-tree as files for the person to commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
+from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
+from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
+from harnessctl.layers.l3_durable.checking.validation import Edits
+from harnessctl.layers.l3_durable.content import Content, entry_digest, no_entry
+from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
+from harnessctl.layers.l3_durable.landing.message import commit_message
+from harnessctl.layers.l3_durable.landing.ownership import human_edit
+from harnessctl.layers.l3_durable.landing.proposals import changes_of, file_edits, record_file
+from harnessctl.layers.l3_durable.landing.writer import Change
+from harnessctl.layers.l3_durable.pins.lock import write_atomically
+from harnessctl.layers.l3_durable.places import identity
+from harnessctl.layers.l3_durable.places.mode import Place
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a person adds: the entry and its new files, paths relative to ``.harness/``.
+
+    :ivar remove: the entry goes instead; ``files`` is empty.
+    :ivar seen: digest of the entry as the person saw it ("" for none); None: whatever is there is replaced.
+    """
+
+    entry: EntryId
+    files: tuple[EntryFile, ...]
+    summary: str = ""
+    why: str = ""
+    remove: bool = False
+    seen: str | None = None
+
+    @property
+    def verb(self) -> str:
+        """The verb that a person called."""
+        return "remove" if self.remove else "add" if self.seen is None else "edit"
+
+
+def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
+    """The edit that ``wanted`` is on top of ``before``; a lone ``SKILL.md`` leaves a skill's other files.
+
+    :raises ConflictError: ``conflict``: it is no longer what the person saw.
+    :raises NotFoundError: ``no_entry``: there is nothing to remove.
+    """
+    now = before.entry(wanted.entry) if before else ()
+    if wanted.seen is not None and (entry_digest(now) or "") != wanted.seen:
+        raise ConflictError(
+            f"{wanted.entry} was changed by somebody else since it was opened",
+            id="conflict",
+            hint="nothing was overwritten; edit it again",
+        )
+    if wanted.remove:
+        if not now:
+            raise no_entry(before, wanted.entry)
+        return EntryEdit(wanted.entry, "delete", ())
+    files = {f.path: f for f in wanted.files}
+    if wanted.entry.kind is Kind.SKILL and set(files) == {wanted.entry.path}:
+        files = {f.path: f for f in now} | files
+    return human_edit(
+        before,
+        EntryEdit(wanted.entry, "update" if now else "create", tuple(sorted(files.values(), key=_path))),
+    )
+
+
+def add_record(place: Place, before: Content | None, edit: EntryEdit, wanted: Addition) -> Record:
+    """The record of a person's edit; its evidence is empty.
+
+    :raises HarnessError: ``nothing_changed``.
+    :raises UsageError: ``no_identity``.
+    """
+    changes = changes_of(before, (edit,))
+    if not changes:
+        raise HarnessError(f"{wanted.entry} has this content already", id="nothing_changed")
+    return Record(
+        type=RecordType.UPDATE,
+        id=new_ulid(),
+        actor=Actor("human", identity.author(place.repository, place.environment).name),
+        base=before.commit if before else "",
+        summary=wanted.summary or f"{changes[0].action} {wanted.entry}",
+        why=wanted.why,
+        entries=changes,
+    )
+
+
+def add_change(place: Place, tip: Content, wanted: Addition) -> tuple[Record, Change]:
+    """The landing that adds ``wanted`` to ``tip``."""
+    edit = add_edit(tip, wanted)
+    record = add_record(place, tip, edit, wanted)
+    files = file_edits(tip, (edit,)) | {record_path(record.id): record_file(record)}
+    author = identity.author(place.repository, place.environment)
+    committer = identity.committer(place.repository, place.environment)
+    return record, Change(files, commit_message(record), author, committer)
+
+
+def write_files(root: Path, edits: Edits) -> tuple[Path, ...]:
+    """Write ``edits`` below ``root/.harness`` in the work tree; what was written or removed.
+
+    :raises RefusedError: ``symlink_in_the_way``: a link below ``.harness`` would lead the write elsewhere.
+    """
+    changed = []
+    for name, file in edits.items():
+        path = root / HARNESS_DIR / name
+        _refuse_links(root, path)
+        if file is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, file.data, file.mode & 0o777)
+        changed.append(path)
+    return tuple(changed)
+
+
+def _refuse_links(root: Path, path: Path) -> None:
+    for part in (path, *path.parents):
+        if part == root:
+            return
+        if part.is_symlink():
+            raise RefusedError(f"{part} is a symbolic link", id="symlink_in_the_way", hint="remove it first")
+
+
+def read_files(entry: EntryId, source: Path) -> tuple[EntryFile, ...]:
+    """The file or, for a skill, the folder ``source`` as the files of ``entry``.
+
+    :raises NotFoundError: ``no_file``.
+    :raises UsageError: ``bad_source``: a folder for an entry that is one file, or a link in it.
+    """
+    if source.is_dir():
+        if entry.kind is not Kind.SKILL:
+            raise UsageError(f"{source} is a folder, and {entry} is one file", id="bad_source")
+        return tuple(_read_folder(entry, source))
+    if source.exists() and not source.is_file():
+        raise UsageError(f"{source} is no file", id="bad_source", hint="- reads standard input")
+    try:
+        return (EntryFile(entry.path, FILE, source.read_bytes()),)
+    except OSError as error:
+        raise NotFoundError(f"cannot read {source}: {error.strerror}", id="no_file") from error
+
+
+def _read_folder(entry: EntryId, source: Path) -> Sequence[EntryFile]:
+    top = f"{entry.kind.directory}/{entry.name}"
+    found = []
+    for folder, _, names in os.walk(source):
+        for name in sorted(names):
+            path = Path(folder) / name
+            if path.is_symlink():
+                raise UsageError(f"{path} is a symbolic link; a skill holds plain files", id="bad_source")
+            if not path.is_file():
+                raise UsageError(f"{path} is no plain file", id="bad_source")
+            mode = EXECUTABLE if os.access(path, os.X_OK) else FILE
+            found.append(EntryFile(f"{top}/{path.relative_to(source).as_posix()}", mode, path.read_bytes()))
+    return found
+
+
+def _path(file: EntryFile) -> str:
+    return file.path

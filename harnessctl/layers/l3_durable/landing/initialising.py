@@ -1,0 +1,157 @@
+"""Making a harness: an orphan branch, or ``.harness/`` beside the code.
+
+Everything that could stand in the way is looked at first; where something does, no ref is made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.ids import HARNESS_DIR
+from harnessctl.domain.pin import Mode
+from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.landing.writer import Change, Writer, refuse_occupied
+from harnessctl.layers.l3_durable.pins.lock import write_atomically
+from harnessctl.layers.l3_durable.places import identity
+from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, HEADS, MODE_KEY, Place, default_branch
+from harnessctl.layers.l3_durable.places.operations import Operations
+
+STARTER = """\
+# Policy of this harness. Only people change this file.
+schema = 1
+
+# [run]
+# model = "provider/name"
+# python = ".venv/bin/python"
+
+# [budgets]
+# turns = 50
+# tokens = 200000
+
+# [[gates]]
+# name = "tests"
+# command = "pytest -q"
+# inputs = ["tests/**"]
+# timeout_s = 600
+
+# [review]
+# require_shared = false
+
+# [prompt]
+# tokens = 2000
+
+# [secrets]
+# allow = []
+"""
+
+
+def init_branch(writer: Writer) -> str:
+    """Create the orphan branch with a starter policy; the commit. :func:`refuse_branch` was asked before.
+
+    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile.
+    """
+    place = writer.place
+    author = identity.author(place.repository, place.environment)
+    committer = identity.committer(place.repository, place.environment)
+    files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
+    commit, _ = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
+    try:
+        writer.move(place.ref, None, commit, "init")
+    except LostRaceError as error:
+        raise HarnessError(f"branch '{place.branch}' appeared meanwhile: {error}", id="name_taken") from error
+    _configure(place, writer.operations, place.branch, Mode.BRANCH)
+    return commit
+
+
+def _configure(place: Place, operations: Operations, branch: str, mode: Mode) -> None:
+    for key, value in ((BRANCH_KEY, branch), (MODE_KEY, mode.value)):
+        old = place.repository.config(key)
+        place.repository.set_config(key, value)
+        operations.moved(key, old, value)
+
+
+def refuse_branch(place: Place) -> None:
+    """Look at everything that could stand in the way of the branch; writes nothing.
+
+    :raises HarnessError: ``already_initialised``, ``name_taken``, ``mixed_modes``, ``branch_in_use``.
+    """
+    _refuse_initialised(place)
+    repository = place.repository
+    tip = repository.refs.read(place.ref)
+    if tip is not None:
+        if Content(repository, tip).folder is not None:
+            raise _already(place)
+        raise _taken(f"a branch '{place.branch}' exists and holds no {HARNESS_DIR}/")
+    if repository.refs.read(f"refs/tags/{place.branch}") is not None:
+        raise _taken(f"a tag '{place.branch}' exists, and git would call the name ambiguous")
+    below = repository.refs.list(f"{place.ref}/")
+    if below:
+        raise _taken(f"{next(iter(below))} exists, so git cannot make {place.ref}")
+    for above in _parents(place.ref):
+        if repository.refs.read(above) is not None:
+            raise _taken(f"{above} exists, so git cannot make {place.ref}")
+    refuse_occupied(place)
+
+
+def _parents(ref: str) -> list[str]:
+    parts = ref.removeprefix(HEADS).split("/")
+    return [HEADS + "/".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def _refuse_initialised(place: Place) -> None:
+    if place.mode is Mode.IN_TREE and place.repository.config(MODE_KEY) is None:
+        raise HarnessError(
+            f"HEAD holds {HARNESS_DIR}/, so this project keeps its harness in-tree; both at once is refused",
+            id="mixed_modes",
+            hint="harnessctl init --in-tree",
+        )
+    if place.mode is not None:
+        raise _already(place)
+
+
+def refuse_in_tree(place: Place) -> Path:
+    """Look at what could stand in the way in-tree; the work tree's root. Writes nothing.
+
+    :raises HarnessError: ``already_initialised``, ``mixed_modes``.
+    :raises UsageError: ``no_work_tree``.
+    """
+    root = place.repository.root
+    if root is None:
+        raise UsageError("a bare repository has no work tree", id="no_work_tree")
+    if place.mode is Mode.BRANCH:
+        raise HarnessError(
+            f"branch '{place.branch}' holds this project's harness; both at once is refused", id="mixed_modes"
+        )
+    if place.repository.config(MODE_KEY) is not None:
+        raise _already(place)
+    return root
+
+
+def init_in_tree(place: Place, operations: Operations, root: Path) -> tuple[Path, ...]:
+    """Write ``.harness/`` below ``root``; the files written, which the user commits."""
+    policy = root / HARNESS_DIR / POLICY
+    written: tuple[Path, ...] = ()
+    if not policy.exists():
+        policy.parent.mkdir(exist_ok=True)
+        write_atomically(policy, STARTER.encode())
+        written = (policy,)
+    _configure(place, operations, default_branch(place.repository), Mode.IN_TREE)
+    return written
+
+
+def _already(place: Place) -> HarnessError:
+    where = f"on branch '{place.branch}'" if place.mode is not Mode.IN_TREE else "in-tree"
+    return HarnessError(
+        f"this repository has a harness already, {where}", id="already_initialised", hint="harnessctl status"
+    )
+
+
+def _taken(why: str) -> HarnessError:
+    return HarnessError(
+        f"{why}; no ref was made",
+        id="name_taken",
+        hint="choose another name: git config harness.branch NAME, then harnessctl init",
+    )

@@ -1,0 +1,130 @@
+"""What can be wrong with the refs of a harness, and how each is put right.
+
+Nothing that only a person could miss is removed: what would be lost otherwise is kept under
+``refs/harness/rescue``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.ids import record_path
+from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
+from harnessctl.layers.l3_durable.history.records import find_record
+from harnessctl.layers.l3_durable.landing.proposals import list_proposals
+from harnessctl.layers.l3_durable.landing.writer import Writer
+from harnessctl.layers.l3_durable.places.mode import Place
+from harnessctl.layers.l3_durable.places.names import DECISIONS, LIVE, PROPOSALS, RESCUE
+
+#: Seconds after which a lock file of git is nobody's: git holds one for milliseconds.
+STALE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One thing that is wrong.
+
+    :ivar id: stable slug of the kind.
+    :ivar what: the thing and what is wrong with it, in words.
+    :ivar remedy: what :attr:`act` does, in words; without an ``act``, what a person can do.
+    :ivar act: puts it right; None where only a person can. May raise :class:`HarnessError` or OSError.
+    """
+
+    id: str
+    what: str
+    remedy: str
+    act: Callable[[], None] | None = None
+
+
+def stale_locks(place: Place) -> Iterator[Repair]:
+    """Lock files that a killed git left before refs of ours or the configuration; nobody can change those."""
+    common = place.repository.common_dir
+    names = [place.ref, "packed-refs", "config", *([place.remote_ref] if place.remote_ref else [])]
+    files = [common / f"{name}.lock" for name in names]
+    files += sorted((common / "refs/harness").rglob("*.lock"))
+    for file in files:
+        age = _age(file)
+        if age is not None and age > STALE_S:
+            what = f"{file} is {age / 60:.0f} minutes old: what it locks cannot be changed"
+            yield Repair("stale_lock", what, "remove it, if no git is at work there", file.unlink)
+
+
+def _age(path: Path) -> float | None:
+    with suppress(OSError):
+        return time.time() - path.stat().st_mtime
+    return None
+
+
+def left_over_proposals(writer: Writer) -> Iterator[Repair]:
+    """Proposal refs that are no open proposals: decided already, or without a record."""
+    place = writer.place
+    waiting = {proposal.id for proposal in list_proposals(place)}
+    for name, oid in place.repository.refs.list(PROPOSALS).items():
+        update = name.removeprefix(PROPOSALS)
+        if update in waiting:
+            continue
+        if find_record(_content(place, oid), update) is None:
+            what = f"{name} holds no record of {update}: it was not made by harnessctl"
+            yield Repair(
+                "bad_proposal",
+                what,
+                f"move it to {RESCUE}{update}",
+                partial(_move_away, writer, name, oid, RESCUE + update),
+            )
+        else:
+            rescue = "" if _same_record(place, oid, update) else RESCUE + update
+            kept = f", and keep what differs from the landed as {rescue}" if rescue else ""
+            yield Repair(
+                "left_over_proposal",
+                f"{name} is decided on already",
+                f"remove the ref{kept}",
+                partial(_move_away, writer, name, oid, rescue),
+            )
+
+
+def _same_record(place: Place, proposal: str, update: str) -> bool:
+    """Whether the landed record of ``update`` is the proposed one; yes for a rejected one."""
+    proposed = _content(place, proposal).read(record_path(update))
+    landed = (_content(place, tip).read(record_path(update)) for tip in place.landed_tips())
+    return all(data in (None, proposed) for data in landed)
+
+
+def _content(place: Place, commit: str) -> Content:
+    return Content(place.repository, commit)
+
+
+def left_over_decisions(writer: Writer) -> Iterator[Repair]:
+    """Waiting decisions whose record has landed."""
+    place = writer.place
+    tips = [_content(place, tip) for tip in place.landed_tips()]
+    for name, oid in place.repository.refs.list(DECISIONS).items():
+        if any(tip.has_record(name.removeprefix(DECISIONS)) for tip in tips):
+            what = f"{name} has landed"
+            yield Repair(
+                "left_over_decision", what, "remove the ref", partial(_move_away, writer, name, oid, "")
+            )
+
+
+def left_over_live(writer: Writer, running: Collection[str]) -> Iterator[Repair]:
+    """Refs that keep the pinned commit of sessions that do not run."""
+    for name, oid in writer.place.repository.refs.list(LIVE).items():
+        session = name.removeprefix(LIVE)
+        if session not in running:
+            what = f"{name} keeps a commit for session {session}, which does not run"
+            yield Repair("left_over_live", what, "remove the ref", partial(_move_away, writer, name, oid, ""))
+
+
+def _move_away(writer: Writer, name: str, oid: str, rescue: str) -> None:
+    try:
+        if rescue and writer.place.repository.refs.read(rescue) is None:
+            writer.settle(rescue, None, oid, "rescue")
+        writer.settle(name, oid, None, "doctor")
+    except LostRaceError as error:
+        raise HarnessError(f"{name} moved meanwhile", id="moved_ref", hint="run doctor again") from error

@@ -1,0 +1,143 @@
+"""``rollback --only REV``: one update is taken back, and everything that came later stays.
+
+Each entry of the update must still be what the update made of it; whatever came later and would be
+lost is named, and nothing is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harnessctl.domain.entry import EntryFile, Owner
+from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, UsageError
+from harnessctl.domain.ids import EntryId
+from harnessctl.domain.update import EntryChange, EntryEdit, Record, RecordType
+from harnessctl.layers.l3_durable.content import Content, entry_digest
+from harnessctl.layers.l3_durable.git.history import reaches
+from harnessctl.layers.l3_durable.history.records import Step, step, steps
+from harnessctl.layers.l3_durable.history.updates import brought_by
+from harnessctl.layers.l3_durable.landing.ownership import owner_of
+from harnessctl.layers.l3_durable.landing.rollback import Plan, Wanted, make_plan
+from harnessctl.layers.l3_durable.places.mode import Place
+
+
+@dataclass(frozen=True)
+class _Undo:
+    """One entry's way back; ``files`` as they were before the update, () where there was no entry."""
+
+    entry: EntryId
+    files: tuple[EntryFile, ...]
+    human: bool
+
+
+def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
+    """The commit that takes back the one update that ``wanted.rev`` names.
+
+    :raises ConflictError: ``later_edit``: names each entry that changed again since, and by what.
+    :raises NotFoundError: ``no_update``, ``state_lost``.
+    :raises UsageError: ``ambiguous_revision``: the commit brought several.
+    :raises HarnessError: ``not_behind``, ``nothing_changed``.
+    """
+    if not reaches(place.repository, (tip.commit,), wanted.target):
+        raise HarnessError(
+            f"{wanted.rev} is not landed on '{place.branch}', so there is nothing to take back",
+            id="not_behind",
+            hint="an open proposal is decided with harnessctl review reject",
+        )
+    record = _chosen(place, wanted)
+    standing = [
+        (c, now)
+        for c in record.entries
+        if wanted.wants(EntryId.parse(c.id)) and (now := _digest(tip, c.id)) != c.before
+    ]
+    if not standing:
+        raise HarnessError(
+            f"nothing of {record.id} stands today; it was taken back already",
+            id="nothing_changed",
+            hint="harnessctl log says by what",
+        )
+    _refuse_later(place, wanted, tip, [c.id for c, now in standing if now != c.after])
+    undone = [_undo(place, wanted, tip, change) for change, _ in standing]
+    edits = [EntryEdit(u.entry, "update" if u.files else "delete", u.files) for u in undone if not u.human]
+    kept = tuple(str(u.entry) for u in undone if u.human)
+    if not edits:
+        raise HarnessError(
+            f"what {record.id} changed is owned by a human and stays as it is: {', '.join(kept)}",
+            id="nothing_changed",
+            hint="change it with harnessctl add",
+        )
+    return make_plan(place, tip, edits, f"take back {record.id}: {record.summary}", (record.id,), kept)
+
+
+def _chosen(place: Place, wanted: Wanted) -> Record:
+    """The record that ``wanted.rev`` means among those its commit brought."""
+    found = [r for r in brought_by(place, wanted.target) if r.type is not RecordType.DECISION]
+    named = [r for r in found if r.id.startswith(wanted.rev.strip().upper())] or found
+    if not named:
+        raise NotFoundError(
+            f"{wanted.rev} brought no update",
+            id="no_update",
+            hint="what a person committed by hand is taken back with git revert, or harnessctl rollback REV",
+        )
+    if len(named) > 1:
+        raise UsageError(
+            f"{wanted.rev} brought {len(named)} updates: {', '.join(r.id for r in named)}",
+            id="ambiguous_revision",
+            hint="name one of them by its id",
+        )
+    return named[0]
+
+
+def _digest(content: Content, entry: str) -> str | None:
+    return entry_digest(content.entry(EntryId.parse(entry)))
+
+
+def _refuse_later(place: Place, wanted: Wanted, tip: Content, later: list[str]) -> None:
+    if not later:
+        return
+    by: dict[str, Step] = {}
+    for found in [
+        *steps(place.repository, (tip.commit,), (wanted.target,)),
+        step(place.repository, wanted.target),
+    ]:
+        for entry in set(later) & set(found.entries):
+            by.setdefault(entry, found)
+    named = ", ".join(f"{entry} (by {_name(by.get(entry))})" for entry in later)
+    raise ConflictError(
+        f"changed again since {wanted.rev}, and that would be lost: {named}",
+        id="later_edit",
+        hint="take the later change back first, or go back behind both: harnessctl rollback REV",
+    )
+
+
+def _name(found: Step | None) -> str:
+    if found is None:
+        return "a commit"
+    return " and ".join(found.updates) or f"commit {found.commit[:12]}"
+
+
+def _undo(place: Place, wanted: Wanted, tip: Content, change: EntryChange) -> _Undo:
+    entry = EntryId.parse(change.id)
+    if change.before is None:
+        return _Undo(entry, (), owner_of(tip, entry) is Owner.HUMAN)
+    old = _holding(place, wanted.target, entry, change.before)
+    owner = owner_of(tip, entry) or owner_of(old, entry)
+    return _Undo(entry, old.entry(entry), owner is Owner.HUMAN)
+
+
+def _holding(place: Place, commit: str, entry: EntryId, digest: str) -> Content:
+    """The newest state up to ``commit`` in which ``entry`` has ``digest``.
+
+    :raises NotFoundError: ``state_lost``: a squash merged it with what came after.
+    """
+    for found in steps(place.repository, (commit,)):
+        if str(entry) in found.entries:
+            for parent in place.repository.commit(found.commit).parents:
+                content = Content(place.repository, parent)
+                if _digest(content, str(entry)) == digest:
+                    return content
+    raise NotFoundError(
+        f"the state of {entry} before the update is in no commit of this clone: it was squashed away",
+        id="state_lost",
+        hint="write it anew: harnessctl add",
+    )
