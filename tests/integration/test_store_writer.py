@@ -514,28 +514,26 @@ def test_a_proposal_made_past_the_door_is_refused(repo: Git, tmp_path: Path) -> 
     real = propose(store, "a", "one")
     claims_human = note("a", "one", owner="agent", origin="human").data.decode()
     claims_verified = note("a", "one", owner="agent", status="verified").data.decode()
-    for path, text, error, rule in (
-        (".harness/harness.toml", "schema = 1\n# loosened\n", "overreach", "HRN307"),
-        (".harness/memory/a.md", note("a", "changed", owner="agent").data.decode(), "bad_proposal", ""),
-        (".harness/memory/a.md", claims_human, "overreach", "HRN305"),
-        (".harness/memory/a.md", claims_verified, "overreach", "HRN306"),
-        (
-            ".harness/memory/mine.md",
-            note("mine", "changed", owner="human").data.decode(),
-            "overreach",
-            "HRN303",
-        ),
-        (
-            ".harness/memory/mine.md",
-            note("mine", "changed", owner="agent").data.decode(),
-            "overreach",
-            "HRN304",
-        ),
-    ):
+    mine, moved = ".harness/memory/mine.md", ".harness/memory/moved.md"
+    old = next(p for p in repo("ls-tree", "-r", "--name-only", real.base).split() if p.endswith(".json"))
+    a_record = repo("show", f"{real.base}:{old}")
+    forgeries: list[tuple[dict[str, str | None], str, str]] = [
+        ({mine: None}, "overreach", "HRN301"),
+        ({mine: None, moved: repo("show", f"{real.base}:{mine}") + "\n"}, "overreach", "HRN302"),
+        ({mine: note("mine", "changed", owner="human").data.decode()}, "overreach", "HRN303"),
+        ({mine: note("mine", "changed", owner="agent").data.decode()}, "overreach", "HRN304"),
+        ({".harness/memory/a.md": claims_human}, "overreach", "HRN305"),
+        ({".harness/memory/a.md": claims_verified}, "overreach", "HRN306"),
+        ({".harness/harness.toml": "schema = 1\n# loosened\n"}, "overreach", "HRN307"),
+        ({old: a_record.replace("mine", "yours")}, "overreach", "HRN308"),
+        ({".harness/memory/a.md": note("a", "changed", owner="agent").data.decode()}, "bad_proposal", ""),
+    ]
+    for files, error, rule in forgeries:
         place = tmp_path / "forge"
         repo("worktree", "add", "-q", "--detach", str(place), real.commit)
         forge = Git(place)
-        forge.write(path, text)
+        for path, text in files.items():
+            forge.write(path, text) if text is not None else forge("rm", "-q", path)
         forge("add", "-A")
         forge("commit", "-q", "--amend", "-m", "forged")
         repo("update-ref", PROPOSALS + real.id, forge("rev-parse", "HEAD"))
