@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -100,13 +100,8 @@ class Household:
         """
         agent = agent_of(self._snapshot.entries.values(), child.agent) if child.agent else None
         model, model_name = self._model(child.model, agent)
-        limits = self._limits(child)
         check_price(self._spec.limits, model)
-        if limits.tokens is not None:
-            self.budget.caps[child.seat.node] = limits.tokens
-        spec = replace(self._spec, task=child.task, limits=limits, session=child.seat.session)
-        spec = replace(spec, model_name=model_name, safety=replace(spec.safety, gates=()))
-        ports = self._ports_of(child.seat, model)
+        spec, ports = self._spec_of(child, self._limits(child), model_name), self._ports_of(child.seat, model)
         protocol = protocol_of(spec.protocol, model)
         recorder = Recorder.create(self.sessions / child.seat.session, ports.clock)
         try:
@@ -153,21 +148,18 @@ class Household:
             first = recorder.events[0] if recorder.events else None
             if first is None or first.type is not EventType.HEADER:
                 raise ChildRefusedError("its log ends before its header", id="no_header")
-            header = first.data
-            model, model_name = self._named(str(header.get("model_name") or ""))
+            stated = stated_of(recorder.events)
             agent = agent_of(self._snapshot.entries.values(), child.agent) if child.agent else None
-            limits = Limits.from_json(header["limits"])
-            if limits.tokens is not None:
-                self.budget.caps[child.seat.node] = limits.tokens
-            spec = replace(self._spec, task=child.task, limits=limits, session=child.seat.session)
-            spec = replace(spec, model_name=model_name, safety=replace(spec.safety, gates=()))
+            model, model_name = self._model(child.model, agent)
+            spec = self._spec_of(child, Limits.from_json(stated["limits"]), model_name)
             ports = self._ports_of(child.seat, model)
-            protocol: Protocol = header["protocol"]
-            system = system_of(recorder.events) or self._system(protocol, child.seat, agent)
-            parts = self._parts(child, spec, ports, recorder, View(system, protocol))
+            view = view_again(
+                recorder.events, spec, model, lambda protocol: self._system(protocol, child.seat, agent)
+            )
+            parts = self._parts(child, spec, ports, recorder, view)
             below = tuple(self.restored(child.seat, recorder.events, parts.deadline))
-            facts = {"model": model.identity.to_json(), "model_name": model_name, "protocol": protocol}
-            facts |= {"limits": asdict(limits), "harness_state": {}, "version": spec.version}
+            facts = {"model": model.identity.to_json(), "model_name": model_name, "protocol": view.protocol}
+            facts |= {"limits": asdict(spec.limits), "harness_state": {}, "version": spec.version}
             opening = additions(recorder.events, parts.journal.tally.variables, facts)
             settle(opening, child.seat, below, parts, self.budget)
         except BaseException:
@@ -180,6 +172,19 @@ class Household:
     ) -> TurnParts:
         circle = self.circle(child.seat, child.deadline)
         return parts_of(spec, self._snapshot, ports, recorder, view, circle)
+
+    def _spec_of(self, child: ChildSpec, limits: Limits, model_name: str) -> RunSpec:
+        """What the root's says, for a child: no gates of its own, and its own limits."""
+        if limits.tokens is not None:
+            self.budget.caps[child.seat.node] = limits.tokens
+        return replace(
+            self._spec,
+            task=child.task,
+            limits=limits,
+            session=child.seat.session,
+            model_name=model_name,
+            safety=replace(self._spec.safety, gates=()),
+        )
 
     def _limits(self, child: ChildSpec) -> Limits:
         """A child's own; cost and, unless it has a limit of its own, tokens are the tree's business."""
@@ -224,6 +229,29 @@ class Household:
         if agent is not None:
             role = f"{role}\n\n{agent.instructions}"
         return system_message(facts, self.harness, self._ports.repository_files.text, role)
+
+
+def stated_of(events: Sequence[Event]) -> dict[str, Any]:
+    """What a session's log says of it now: its header, and what it was picked up with since."""
+    stated = dict(events[0].data)
+    for event in events:
+        if event.type is EventType.REPAIR and event.data.get("what") == "resume":
+            stated.update(event.data)
+    return stated
+
+
+def view_again(
+    events: Sequence[Event], spec: RunSpec, model: ModelClient, system: Callable[[Protocol], str]
+) -> View:
+    """The view in the protocol of the model that goes on; the system message stays unless that changes.
+
+    :param system: the message anew, for a protocol.
+    """
+    stated = stated_of(events)
+    same = model.identity.to_json() == dict(stated["model"])
+    protocol: Protocol = stated["protocol"] if same else protocol_of(spec.protocol, model)
+    message = system_of(events) if protocol == stated["protocol"] else ""
+    return View(message or system(protocol), protocol)
 
 
 def settle(

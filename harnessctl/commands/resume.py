@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harnessctl.commands.building import RunPorts, RunSpec, parts_of, protocol_of
-from harnessctl.commands.children import Household, settle
+from harnessctl.commands.building import RunPorts, RunSpec, parts_of
+from harnessctl.commands.children import Household, settle, stated_of, view_again
 from harnessctl.commands.linked import LinkedTrees
 from harnessctl.commands.run import RunOutcome, check_loads, finish
 from harnessctl.domain.errors import HarnessError, UsageError
@@ -17,7 +17,7 @@ from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
-from harnessctl.layers.l1_context.view import View, system_of
+from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.layers.l2_execution.registration import end_left_over
 from harnessctl.rlm.continuation import decide
@@ -95,11 +95,14 @@ def open_stopped(folder: Path, clock: Clock) -> Stopped:
             id="no_header",
             hint="start anew: harnessctl run",
         )
-    header = first.data
-    stated = {**header}
-    for event in recorder.events:
-        if event.type is EventType.REPAIR and event.data.get("what") == "resume":
-            stated.update(event.data)
+    header, stated = first.data, stated_of(recorder.events)
+    if header.get("parent"):
+        recorder.close()
+        raise UsageError(
+            f"session {folder.name} is a child of {header['parent']}",
+            id="child_session",
+            hint=f"it goes on with its parent: harnessctl sessions resume {header['parent']}",
+        )
     linked = header.get("linked")
     return Stopped(
         recorder=recorder,
@@ -197,14 +200,11 @@ def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:
 
 
 def _view(stopped: Stopped, spec: RunSpec, household: Household, ports: RunPorts) -> View:
-    """The view in the protocol of the model that goes on; the system message stays unless that changes."""
-    same = ports.model.identity.to_json() == dict(stopped.model)
-    protocol = stopped.protocol if same else protocol_of(spec.protocol, ports.model)
-    system = system_of(stopped.recorder.events) if protocol == stopped.protocol else ""
-    if not system:
+    def system(protocol: Protocol) -> str:
         facts = SessionFacts(str(stopped.root), spec.python.path, protocol)
-        system = system_message(facts, household.harness, ports.repository_files.text)
-    return View(system, protocol)
+        return system_message(facts, household.harness, ports.repository_files.text)
+
+    return view_again(stopped.recorder.events, spec, ports.model, system)
 
 
 def merged_limits(logged: Limits, flags: Mapping[str, Any]) -> Limits:

@@ -108,8 +108,11 @@ async def _work(parts: TurnParts) -> Ending:
             parts.interrupts.attach(work.cancel)
             work.add_done_callback(lambda _: parts.kernels.give_up_starting())
     except TimeoutError:
-        limit = parts.limits.wall_s or 0.0
-        return Ending(RunStatus.BUDGET_EXHAUSTED, "wall", detail=f"{limit:.0f} s of wall clock used")
+        limit = parts.limits.wall_s
+        detail = (
+            "the session above has no time left" if limit is None else f"{limit:.0f} s of wall clock used"
+        )
+        return Ending(RunStatus.BUDGET_EXHAUSTED, "wall", detail=detail)
     if work.cancelled():
         return Ending(RunStatus.INTERRUPTED, parts.interrupts.stopped)
     return work.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -74,15 +75,20 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
         {"content": "Done."},
         {"for": "alice", "content": "-", "code": "print(messages.send('parent', 'from alice'))"},
         {"for": "alice", "content": "Alice's answer."},
-        {"for": "bob", "content": "-", "code": SLEEP},
+        {"for": "bob", "content": "-", "code": "h = rlm('deeper', name='dora')\nprint(await h)"},
+        {"for": "bob", "content": "-", "code": "print(await rlm.get('dora'))"},
         {"for": "bob", "content": "Bob's answer."},
+        {"for": "dora", "content": "-", "code": SLEEP},
+        {"for": "dora", "content": "Dora's answer."},
         {"for": "carol", "content": "-", "code": SLEEP},
         {"for": "summary", "content": "I have three children."},
     )
     sessions = Sessions(logs)
     run = begin(repo, model)
-    assert until(lambda: all(sessions.has_cell(n) for n in ("bob", "carol")) and sessions.has_cell("root", 4))
-    names = ("root", "alice", "bob", "carol")
+    assert until(
+        lambda: all(sessions.has_cell(n) for n in ("dora", "carol")) and sessions.has_cell("root", 4)
+    )
+    names = ("root", "alice", "bob", "carol", "dora")
     ids = {name: sessions.folder(name).name for name in names}
     run.kill()
     run.communicate(timeout=30)
@@ -106,19 +112,26 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
     asked = json.dumps([r["append"] for r in sessions.of("request")])
     assert asked.count("[message from alice] from alice") == 1
     assert "inbox: [] []" in said
+    assert "Dora's answer." in "".join(str(r["text"]) for r in sessions.of("result", "bob"))
     assert [m["state"] for m in sessions.of("message", "bob")] == ["queued", "delivered"]
     assert json.dumps([r["append"] for r in sessions.of("request", "bob")]).count("bob, use tabs") == 1
     # The logs are the truth of what was used.
     nodes = done["usage"]["nodes"]
-    for name in ("root", "alice", "bob"):
-        node = "root" if name == "root" else f"root/{name}"
+    for name, node in (
+        ("root", "root"),
+        ("alice", "root/alice"),
+        ("bob", "root/bob"),
+        ("dora", "root/bob/dora"),
+    ):
         assert nodes[node]["tokens"] == sum(r["usage"]["tokens"] for r in sessions.of("reply", name)), name
     assert done["usage"]["total"]["tokens"] == sum(n["tokens"] for n in nodes.values())
     assert not any(processes_of(session) for session in ids.values())
+    refused = harnessctl("sessions", "resume", ids["bob"], "--json", cwd=repo.root, code=2).json()
+    assert refused["error"]["id"] == "child_session"
     shown = harnessctl("sessions", "show", cwd=repo.root).out
-    assert "  bob    success" in shown
+    assert re.search(r"\n  bob +success \(no_gates\) .*\n    dora +success", shown)
     assert len(harnessctl("sessions", "list", "--json", cwd=repo.root).json()) == 1
-    assert len(harnessctl("sessions", "list", "--all", "--json", cwd=repo.root).json()) == 4
+    assert len(harnessctl("sessions", "list", "--all", "--json", cwd=repo.root).json()) == 5
 
 
 def test_a_limit_of_tokens_holds_over_the_tree_and_over_a_stop(
