@@ -11,9 +11,12 @@ from .host import Host
 
 
 class Text(str):
-    """A text that shows as it is, also as the last line of a cell."""
+    """A text that shows as it is, also as the last line of a cell; so do its slices."""
 
     __slots__ = ()
+
+    def __getitem__(self, at: Any) -> Text:
+        return Text(super().__getitem__(at))
 
     def __repr__(self) -> str:
         return str(self)
