@@ -14,11 +14,15 @@ from jsonschema import Draft202012Validator
 
 from harnessctl.commands.building import RunPorts, RunSpec
 from harnessctl.commands.run import RunOutcome, run
+from harnessctl.domain.entry import Entry, EntryFile
+from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import Event
+from harnessctl.domain.ids import EntryId
 from harnessctl.domain.limits import Limits
 from harnessctl.domain.pin import Pin, PinSource
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.models.port import ModelClient
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.log import read_trajectory
@@ -294,3 +298,46 @@ async def test_the_second_interrupt_ends_everything(tree: Tree) -> None:
     for name in ("alice", "bob"):
         assert tree.of("end", name)[0]["reason"] == "parent_ended"
     assert "root/alice/bob" in result["usage"]["nodes"]
+
+
+def subagent(name: str, model: str) -> Entry:
+    found = EntryId.parse(f"subagents/{name}")
+    meta = {"description": "Reviews APIs.", "model": model}
+    text = f"---\ndescription: Reviews APIs.\nmodel: {model}\n---\nLook for breaking changes (marker 4711).\n"
+    body = "Look for breaking changes (marker 4711).\n"
+    return Entry(found, (EntryFile(found.path, 0o100644, text.encode()),), meta, body)
+
+
+async def test_a_child_works_as_a_subagent_and_with_a_model_of_its_own(tree: Tree) -> None:
+    own = tree.folder / "own"
+    own.mkdir()
+    small = scripted(own, {"for": "c", "content": "From the small one."}, {"for": "a", "content": "Small."})
+
+    def named(name: str) -> tuple[ModelClient, str]:
+        if name != "small":
+            raise UsageError(f"no model is known as {name!r}", id="unknown_model")
+        return small, f"found/{name}"
+
+    entries = (subagent("api-reviewer", "small"), subagent("other-tools", "haiku"))
+    code = (
+        "a = rlm('review', name='a', agent='api-reviewer')\n"
+        "b = rlm('review', name='b', agent='other-tools')\n"
+        "c = rlm('review', name='c', model='small')\n"
+        "print(await a, await b, await c)"
+    ) + caught("rlm('x', model='large')")
+    await tree.run(
+        {"content": "-", "code": code},
+        {"content": "Done."},
+        {"for": "b", "content": "The run's own."},
+        snapshot=Snapshot(entries={str(entry.id): entry for entry in entries}),
+        model_named=named,
+    )
+    assert "Small. The run's own. From the small one." in tree.printed()
+    assert "no model is known as 'large'" in tree.printed()
+    first = tree.of("request", "a")[0]["append"][0]["content"]
+    assert "You are a, started by another session" in first
+    assert "marker 4711" in first
+    headers = {name: tree.of("header", name)[0] for name in ("a", "b", "c")}
+    assert headers["a"]["agent"] == "subagents/api-reviewer"
+    assert [headers[name]["model_name"] for name in ("a", "b", "c")] == ["found/small", "", "found/small"]
+    assert any("asks for the model haiku, which is not known here" in note for note in tree.watcher.notes)

@@ -1,0 +1,77 @@
+"""Children through the installed command: options, a sandbox, gates, and what is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Logs, Run, Script
+from tests.acceptance.test_resume_children import Sessions
+from tests.conftest import Git
+
+pytestmark = pytest.mark.kernel
+
+TRY = """
+try:
+    print(await rlm('x', name='alice'{more}))
+except HostError as error:
+    print(error)
+"""
+WRITE = """
+open('made-by-alice', 'w').write('x')
+try:
+    open('.git/x', 'w')
+except OSError as error:
+    print(error)
+"""
+
+
+def outputs(sessions: Sessions) -> str:
+    return "".join(str(r["text"]) for r in sessions.of("result"))
+
+
+def test_depth_and_children_are_limited_on_the_command_line(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    for option, words in (("--max-depth", "the depth limit is 0"), ("--max-children", "limit of 0 children")):
+        model = script({"content": "-", "code": TRY.format(more="")}, {"content": "Done."})
+        harnessctl("run", option, "0", "--model", model, "x", cwd=repo.root)
+        newest = [e["data"] for e in logs.newest() if e["type"] == "result"]
+        assert words in newest[-1]["text"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+def test_a_child_in_a_sandbox_has_a_model_of_its_own(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    own = script(
+        {"for": "alice", "content": "-", "code": WRITE},
+        {"for": "alice", "content": "Alice's answer."},
+    )
+    model = script({"content": "-", "code": TRY.format(more=f", model={own!r}")}, {"content": "Done."})
+    done = harnessctl(
+        "run", "--sandbox", "--json", "--model", model, "--gate", "test -e made-by-alice", "x", cwd=repo.root
+    ).json()
+    sessions = Sessions(logs)
+    assert "Alice's answer." in outputs(sessions)
+    assert done["verified"] is True
+    assert [file["path"] for file in done["changes"]["files"]] == ["made-by-alice"]
+    assert "Read-only file system" in "".join(str(r["text"]) for r in sessions.of("result", "alice"))
+    assert sessions.of("header", "alice")[0]["model_name"] == own
+
+
+def test_what_is_shown_while_children_work(harnessctl: Run, script: Script, repo: Git) -> None:
+    lines: list[dict[str, Any]] = [
+        {"content": "-", "code": TRY.format(more="")},
+        {"content": "Done."},
+        {"for": "alice", "content": "Alice's answer."},
+    ]
+    done = harnessctl("run", "--model", script(*lines), "x", cwd=repo.root)
+    assert "child alice started: x" in done.err
+    assert "child alice done, " in done.err
+    events = harnessctl("run", "--json-events", "--model", script(*lines), "x", cwd=repo.root).out
+    states = [e["data"]["state"] for e in map(json.loads, events.splitlines()) if e["type"] == "child"]
+    assert states == ["started", "done"]
