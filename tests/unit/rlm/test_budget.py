@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -112,3 +113,32 @@ async def test_a_reply_fits_into_the_window() -> None:
     assert (await Budget(Limits()).reserve("root", 7000, small, None)).output == 1000
     # An estimate beyond the window is tried all the same: the provider knows better.
     assert (await Budget(Limits()).reserve("root", 9000, small, None)).output == 64
+
+
+async def spent_beyond(budget: Budget, limit: int) -> int:
+    """How many of many calls, eight at a time and all worse than estimated, ended beyond ``limit``."""
+    beyond = 0
+
+    async def caller(node: str) -> None:
+        nonlocal beyond
+        with contextlib.suppress(EndSession):
+            while True:
+                held = await budget.reserve(node, 300, MODEL, 200)
+                before = budget.total.tokens
+                await asyncio.sleep(0)
+                beyond += before >= limit or budget.total.tokens >= limit
+                budget.book(held, Usage(prompt=570, completion=held.output, calls=1))
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(caller(f"root/n{i}") for i in range(8)))
+    return beyond + (budget.total.tokens > limit)
+
+
+async def test_one_call_at_most_passes_a_limit_however_far_off_the_estimates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit = 10_000
+    assert await spent_beyond(Budget(Limits(tokens=limit)), limit) <= 1
+    # What the margin is for: with reservations taken at their word, several calls end beyond.
+    monkeypatch.setattr("harnessctl.rlm.budget.MARGIN", 1)
+    assert await spent_beyond(Budget(Limits(tokens=limit)), limit) > 1
