@@ -49,7 +49,7 @@ def command(
 
     Exits 1 when something is refused; warnings let pass. docs/rules.md explains each rule.
     """
-    from harnessctl.bootstrap import allowed_by_user
+    from harnessctl.bootstrap.opening import allowed_by_user
     from harnessctl.commands.check import CheckRequest, check, fails
 
     chosen = [bool(paths), staged, rev is not None, commits is not None, stdin_refs, message is not None]

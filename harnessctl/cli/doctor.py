@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.output import print_json, say
 from harnessctl.domain.errors import ExitCode
 
@@ -23,7 +23,7 @@ def command(
     """
     from harnessctl.commands.doctor import doctor
 
-    found = doctor(bootstrap.store(), fix=fix)
+    found = doctor(opening.store(), fix=fix)
     if as_json:
         print_json(found.to_json())
     elif not found.found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
@@ -43,7 +43,7 @@ def list_command(
     from harnessctl.commands.list_entries import list_entries
 
     kinds = [Kind.parse(word) for word in kind or ()]
-    listing = list_entries(bootstrap.store(), at=at or None, kinds=kinds)
+    listing = list_entries(opening.store(), at=at or None, kinds=kinds)
     if as_json:
         print_json(listing.to_json())
     else:
@@ -73,7 +73,7 @@ def show_command(
     """
     from harnessctl.commands.show import show_update
 
-    store = bootstrap.store()
+    store = opening.store()
     if "/" in what:
         _show_entry(store, what, at, evidence=evidence, as_json=as_json)
         return
@@ -122,7 +122,7 @@ def add_command(
     """
     from harnessctl.commands.add import add
 
-    store = bootstrap.store()
+    store = opening.store()
     landed = add(store, entry, _source(file), summary=message, why=why)
     if as_json:
         print_json(landed.to_json())
@@ -144,7 +144,7 @@ def edit_command(
     from harnessctl.cli.editing import edit_until_saved
     from harnessctl.commands.edit import open_entry, save_entry
 
-    store = bootstrap.store()
+    store = opening.store()
     draft = open_entry(store, entry)
     if draft.resumed:
         note(f"going on with the text left in {draft.path}")
@@ -172,7 +172,7 @@ def remove_command(
     """
     from harnessctl.commands.remove import remove
 
-    store = bootstrap.store()
+    store = opening.store()
     landed = remove(store, entry, summary=message, why=why)
     if as_json:
         print_json(landed.to_json())
@@ -191,7 +191,7 @@ def search_command(
     """
     from harnessctl.commands.search import search
 
-    found = search(bootstrap.store(), " ".join(words), at=at or None)
+    found = search(opening.store(), " ".join(words), at=at or None)
     if as_json:
         print_json([hit.to_json() for hit in found.hits])
     elif found.hits:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening, reading
 from harnessctl.cli.output import note, patch, print_json, say
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def log_command(
     """
     from harnessctl.commands.log import log
 
-    found = log(bootstrap.store(), entry=entry or None, session=session or None, states=state or ())
+    found = log(opening.store(), entry=entry or None, session=session or None, states=state or ())
     updates = found.updates[:number] if number else found.updates
     if as_json:
         print_json([update.to_json() for update in updates])
@@ -58,7 +58,7 @@ def blame_command(
     """
     from harnessctl.commands.blame import blame
 
-    found = blame(bootstrap.store(), entry, at=at or None)
+    found = blame(opening.store(), entry, at=at or None)
     if as_json:
         print_json(found.to_json())
         return
@@ -108,7 +108,7 @@ def diff_command(
     Each entry with its estimated tokens and where the prompt has it: full, line (its description), or
     search. Then the unified diff, which git apply takes.
     """
-    found = bootstrap.diff(before or None, after or None, entry or None)
+    found = reading.diff(before or None, after or None, entry or None)
     if as_json:
         print_json(found.to_json())
         return

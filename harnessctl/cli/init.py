@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.landing import tell_pushed
 from harnessctl.cli.output import print_json, say
 from harnessctl.commands.init import Initialised, init
@@ -33,7 +33,7 @@ def command(
 
     Another branch name: git config harness.branch NAME.
     """
-    done = init(bootstrap.store(), in_tree=in_tree, unpinned=unpinned)
+    done = init(opening.store(), in_tree=in_tree, unpinned=unpinned)
     if as_json:
         print_json(done.to_json())
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import print_json, say
 
@@ -30,7 +30,7 @@ def pin_command(
     """
     from harnessctl.commands.pin import pin
 
-    done = pin(bootstrap.store(), rev or None, resolve=resolve)
+    done = pin(opening.store(), rev or None, resolve=resolve)
     if as_json:
         print_json(done.to_json())
         return
@@ -70,7 +70,7 @@ def rollback_command(
     """
     from harnessctl.commands.rollback import rollback
 
-    store = bootstrap.store()
+    store = opening.store()
     done = rollback(store, rev, only=only, entries=entry or (), include=include or (), dry_run=dry_run)
     if as_json:
         print_json(done.to_json())

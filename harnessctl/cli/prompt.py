@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import prompting
 from harnessctl.cli.output import note, print_json, say, table
 from harnessctl.domain.errors import ExitCode
 
@@ -40,7 +40,7 @@ def command(
     not load, with which a run would be refused.
     """
     flags = {"prompt.tokens": tokens, "prompt.files_tokens": 0 if no_repository_files else None}
-    shown = bootstrap.prompt(at=at or None, model=model or None, flags=flags)
+    shown = prompting.prompt(at=at or None, model=model or None, flags=flags)
     if as_json:
         print_json(shown.to_json())
     elif explain:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import refining
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.commands.refine import RefineOutcome
 from harnessctl.domain.safe_text import visible
@@ -28,7 +28,7 @@ def command(
     waits for review; nothing that runs read changes. Exit 6: a cited event holds a secret.
     """
     with Steps(live=not as_json and sys.stderr.isatty(), silent=as_json) as steps:
-        outcome = bootstrap.refine(
+        outcome = refining.refine(
             session=session or None, model=model or None, on_progress=steps.progress, tell=steps.tell
         )
     if as_json:

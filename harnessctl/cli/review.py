@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
@@ -33,7 +33,7 @@ def list_command(as_json: AsJson = False) -> None:
     """List open proposals, oldest first."""
     from harnessctl.commands.review_list import review_list
 
-    waiting = review_list(bootstrap.store())
+    waiting = review_list(opening.store())
     if as_json:
         print_json(waiting.to_json())
         return
@@ -49,7 +49,7 @@ def show_command(proposal: Id, as_json: AsJson = False) -> None:
     """Read one proposal: what it says, its evidence with excerpts, its risk and its diff."""
     from harnessctl.commands.review_show import review_show
 
-    case = review_show(bootstrap.store(), proposal)
+    case = review_show(opening.store(), proposal)
     if as_json:
         print_json(case.to_json())
     else:
@@ -71,7 +71,7 @@ def accept_command(
     """
     from harnessctl.commands.accept import accept
 
-    store = bootstrap.store()
+    store = opening.store()
     landed = accept(store, proposal, pin=pin)
     if as_json:
         print_json(landed.to_json())
@@ -89,7 +89,7 @@ def reject_command(
     """Decide against a proposal; the decision is kept as a record on the harness branch."""
     from harnessctl.commands.reject import reject
 
-    landed = reject(bootstrap.store(), proposal, why=why)
+    landed = reject(opening.store(), proposal, why=why)
     if as_json:
         print_json(landed.to_json())
         return
@@ -107,7 +107,7 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     from harnessctl.commands.review_edit import drop_draft, open_draft, save_draft
     from harnessctl.commands.review_rebase import reworked_json
 
-    store = bootstrap.store()
+    store = opening.store()
     draft = open_draft(store, proposal)
     if draft.resumed:
         note(f"going on with the text left in {draft.folder}")
@@ -134,7 +134,7 @@ def rebase_command(proposal: Id, as_json: AsJson = False) -> None:
     """
     from harnessctl.commands.review_rebase import review_rebase, reworked_json
 
-    done = review_rebase(bootstrap.store(), proposal)
+    done = review_rebase(opening.store(), proposal)
     if as_json:
         print_json(reworked_json(done))
     else:
@@ -150,7 +150,7 @@ def pr_command(proposal: Id, as_json: AsJson = False) -> None:
     """
     from harnessctl.commands.review_pr import review_pr
 
-    done = review_pr(bootstrap.store(), proposal)
+    done = review_pr(opening.store(), proposal)
     if as_json:
         print_json(done.to_json())
         return

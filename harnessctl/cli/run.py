@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening, running
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
@@ -120,7 +120,7 @@ def command(
         "prompt.files_tokens": 0 if no_repository_files else None,
     }
     with watcher_for(as_json=as_json, json_events=json_events) as watcher:
-        outcome = bootstrap.run_session(
+        outcome = running.run_session(
             task=_task(task),
             model=model or None,
             at=at or None,
@@ -160,7 +160,7 @@ def kernel_choice(python: str, kernel: str) -> dict[str, str | None]:
 
 def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, json_events: bool) -> NoReturn:
     """Print the result as it was asked for, and exit with the run's code."""
-    result = masked_value(outcome.result.to_json(), bootstrap.mask())
+    result = masked_value(outcome.result.to_json(), opening.mask())
     if json_events:
         print(json.dumps({"type": "result", **result}, ensure_ascii=True), flush=True)
     elif as_json:
@@ -196,7 +196,7 @@ def _task(text: str) -> str:
 
 def watcher_for(*, as_json: bool, json_events: bool) -> watching.Notes:
     """How the run is shown."""
-    mask = bootstrap.mask()
+    mask = opening.mask()
     if json_events:
         return watching.EventLines(mask)
     if as_json:
@@ -213,7 +213,7 @@ def _proposed(made: Mapping[str, Any]) -> str:
 
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
-    result, mask = outcome.result, bootstrap.mask()
+    result, mask = outcome.result, opening.mask()
     if result.ending.answer and result.ending.answer.strip() != seen.strip():
         say(mask(result.ending.answer.rstrip("\n")))
     reason = f" ({result.ending.reason})" if result.ending.reason else ""

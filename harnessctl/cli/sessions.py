@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening, reading, running
 from harnessctl.cli.output import note, print_json, say, table
 from harnessctl.domain.errors import HarnessError, UsageError
 
@@ -36,7 +36,7 @@ def list_command(
     """List this repository's sessions, newest first."""
     from harnessctl.commands.sessions import list_sessions
 
-    sessions = list_sessions(bootstrap.sessions_state_dir(), bootstrap.mask(), children=every)
+    sessions = list_sessions(reading.sessions_state_dir(), opening.mask(), children=every)
     if as_json:
         print_json([session.to_json() for session in sessions])
         return
@@ -69,7 +69,7 @@ def show_command(
     """
     from harnessctl.commands.sessions import lines_of, show_session
 
-    shown = show_session(bootstrap.sessions_state_dir(), session, bootstrap.mask())
+    shown = show_session(reading.sessions_state_dir(), session, opening.mask())
     if as_json:
         print_json(shown.to_json())
         return
@@ -109,7 +109,7 @@ def export_command(
     from harnessctl.commands import export
     from harnessctl.commands.sessions import find_session, show_session
 
-    state_dir, mask = bootstrap.sessions_state_dir(), bootstrap.mask()
+    state_dir, mask = reading.sessions_state_dir(), opening.mask()
     if raw and format is not Format.JSONL:
         raise UsageError("--raw goes with --format jsonl alone", id="usage", hint="leave --raw out")
     if as_json and output in ("", "-"):
@@ -176,7 +176,7 @@ def prune_command(
     that an open proposal or a record not yet on the remote cites as evidence: its log could no longer be
     checked.
     """
-    pruned = bootstrap.prune_sessions(older_than=older_than, keep=keep, remove=yes, force=force)
+    pruned = reading.prune_sessions(older_than=older_than, keep=keep, remove=yes, force=force)
     if as_json:
         print_json(pruned.to_json())
         return
@@ -239,7 +239,7 @@ def resume_command(
         "budgets.wall_s": max_time,
     }
     with watcher_for(as_json=as_json, json_events=json_events) as watcher:
-        outcome = bootstrap.resume_session(
+        outcome = running.resume_session(
             session=session,
             task=task,
             model=model or None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.landing import tell_pushed
 from harnessctl.cli.output import print_json, say
 from harnessctl.domain.pin import Mode
@@ -19,7 +19,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     """Mode, pin, tip, open proposals: where the harness of this repository stands."""
     from harnessctl.commands.status import status
 
-    found = status(bootstrap.store())
+    found = status(opening.store())
     if as_json:
         print_json(found.to_json())
     else:

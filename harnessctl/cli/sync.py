@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import opening
 from harnessctl.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     """
     from harnessctl.commands.sync import sync
 
-    done = sync(bootstrap.store())
+    done = sync(opening.store())
     if as_json:
         print_json(done.to_json())
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harnessctl import bootstrap
+from harnessctl.bootstrap import reading
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.domain.errors import ExitCode, UsageError
 
@@ -33,7 +33,7 @@ def command(
     """
     if bool(update) == everything:
         raise UsageError("name an update, or --all", id="usage", hint="harnessctl log lists updates")
-    found = bootstrap.verify(update or None)
+    found = reading.verify(update or None)
     if as_json:
         print_json(found.to_json())
     elif not found.answers:

@@ -1,0 +1,83 @@
+"""The repository, its harness and its settings: what every verb begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harnessctl.config import (
+    GIT_KEYS,
+    Environment,
+    Settings,
+    load_settings,
+    parse_toml,
+    read_environment,
+    read_toml,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harnessctl.domain.snapshot import Snapshot
+    from harnessctl.layers.l3_durable.store import HarnessStore
+
+
+def store(environment: Environment | None = None) -> HarnessStore:
+    """The harness of the repository around the current folder.
+
+    :raises HarnessError: there is no repository, or one that cannot be used, in words.
+    """
+    from harnessctl.layers.l3_durable.store import open_store
+
+    environment = environment or read_environment()
+    return open_store(Path.cwd(), environment, allow=allowed_by_user(environment))
+
+
+def store_at(root: Path, environment: Environment) -> HarnessStore:
+    """The harness of the repository that has its work tree at ``root``.
+
+    :raises NotFoundError: the folder is gone.
+    """
+    from harnessctl.domain.errors import NotFoundError
+    from harnessctl.layers.l3_durable.store import open_store
+
+    if not root.is_dir():
+        raise NotFoundError(f"the session's work tree {root} is gone", id="work_tree_gone")
+    return open_store(root, environment, allow=allowed_by_user(environment))
+
+
+def user_config(environment: Environment) -> dict[str, Any]:
+    """The user's own ``config.toml``, {} when there is none."""
+    return read_toml(environment.config_home / "config.toml")
+
+
+def allowed_by_user(environment: Environment) -> tuple[str, ...]:
+    """Digests of strings that the user's own configuration declares to be no secrets."""
+    secrets = user_config(environment).get("secrets")
+    listed = secrets.get("allow") if isinstance(secrets, dict) else None
+    return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+
+def settings(
+    environment: Environment,
+    harness: HarnessStore,
+    snapshot: Snapshot,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings for work on ``snapshot``: flags, environment, user, git, the snapshot's policy."""
+    git = {key: value for key in GIT_KEYS if (value := harness.repository.config(key)) is not None}
+    return load_settings(
+        flags=flags,
+        env=environment.variables,
+        user=user_config(environment),
+        git=git,
+        harness=parse_toml(snapshot.policy, "harness.toml"),
+    )
+
+
+def mask() -> Callable[[str], str]:
+    """Hides what looks like a secret in text that is about to be shown."""
+    from harnessctl.layers.l3_durable.checking import secrets
+
+    return secrets.mask
