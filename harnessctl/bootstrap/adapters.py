@@ -153,7 +153,7 @@ def proposer_of(environment: Environment, harness: HarnessStore, snapshot: Snaps
     """The proposal door of a session that reads ``snapshot``."""
     import platform
 
-    from harnessctl.layers.l3_durable.checking import secrets
+    from harnessctl.layers.l3_durable.rules import secrets
     from harnessctl.refine.offers import Offers
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy

@@ -78,6 +78,6 @@ def settings(
 
 def mask() -> Callable[[str], str]:
     """Hides what looks like a secret in text that is about to be shown."""
-    from harnessctl.layers.l3_durable.checking import secrets
+    from harnessctl.layers.l3_durable.rules import secrets
 
     return secrets.mask

@@ -28,7 +28,7 @@ def refine(
     import platform
 
     from harnessctl.commands import refine as use_case
-    from harnessctl.layers.l3_durable.checking import secrets
+    from harnessctl.layers.l3_durable.rules import secrets
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy
 

@@ -22,7 +22,7 @@ REPORT_BYTES = 64 * 1024
 
 def report_error(error: HarnessError, *, as_json: bool) -> int:
     """Say an expected failure; its exit code. What looks like a secret in an argument is not repeated."""
-    from harnessctl.layers.l3_durable.checking.secrets import mask
+    from harnessctl.layers.l3_durable.rules.secrets import mask
 
     message, hint = mask(error.message), error.hint and mask(error.hint)
     if as_json:
@@ -36,7 +36,7 @@ def report_error(error: HarnessError, *, as_json: bool) -> int:
 
 def report_usage(error: Any, *, as_json: bool) -> int:
     """A mistake on the command line, found by typer: its own text, or one JSON object; the exit code."""
-    from harnessctl.layers.l3_durable.checking.secrets import mask
+    from harnessctl.layers.l3_durable.rules.secrets import mask
 
     if as_json:
         return report_error(UsageError(error.format_message(), id="usage", hint="see --help"), as_json=True)
@@ -66,7 +66,7 @@ def _write_report(error: BaseException, argv: list[str]) -> Path | None:
 
     from harnessctl.config import read_environment
     from harnessctl.domain.ids import new_ulid
-    from harnessctl.layers.l3_durable.checking.secrets import mask
+    from harnessctl.layers.l3_durable.rules.secrets import mask
 
     text = "\n".join(
         [

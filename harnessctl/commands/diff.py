@@ -9,9 +9,9 @@ from harnessctl.domain.entry import Entry
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
 from harnessctl.layers.l1_context.harness import Place, Rendered, render_harness
 from harnessctl.layers.l1_context.tokens import rough_tokens
+from harnessctl.layers.l3_durable.checking.ownership import read_entry
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.git.patch import FilePatch
-from harnessctl.layers.l3_durable.landing.ownership import read_entry
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 #: Tokens that rendered entries may take, where no setting says otherwise.

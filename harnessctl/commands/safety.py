@@ -15,8 +15,8 @@ from harnessctl.layers.l2_execution.environment import holds_secret, kernel_envi
 from harnessctl.layers.l2_execution.protection import exposure, readable_ancestors
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.layers.l2_execution.sandbox import Sandbox
-from harnessctl.layers.l3_durable.checking import secrets
 from harnessctl.layers.l3_durable.pins.trust import Trust, programs_digest
+from harnessctl.layers.l3_durable.rules import secrets
 from harnessctl.rlm.gates import GatePlan, Gates
 from harnessctl.rlm.ports import WorkTree
 

@@ -19,7 +19,7 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.domain.update import EntryEdit
 from harnessctl.layers.l1_context.skills import entry_for_cells
-from harnessctl.layers.l3_durable.landing.ownership import read_entry
+from harnessctl.layers.l3_durable.checking.ownership import read_entry
 from harnessctl.layers.l3_durable.landing.proposals import Draft
 from harnessctl.layers.l3_durable.rules.risk_rules import NO_QUOTE
 from harnessctl.refine.edits import build_edits, tools_of

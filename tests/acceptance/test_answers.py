@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.cli.failure import MOST_REPORTS, REPORT_BYTES, report_internal
-from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script, outside_pytest
 from tests.conftest import Git
 from tests.fakes.harness import add, propose, started, store_of

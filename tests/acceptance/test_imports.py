@@ -41,6 +41,7 @@ def test_all_contracts_hold(copy: Path) -> None:
         ("refine/prompt.py", "import harnessctl.review.patch", "Tiers"),
         ("commands/init.py", "import rich", "typer and rich"),
         ("layers/l3_durable/store.py", "import pygit2", "pygit2"),
+        ("layers/l3_durable/files/tree.py", "import harnessctl.layers.l3_durable.pins.live", "Folders"),
         ("layers/l1_context/view.py", "import harnessctl.layers.l2_execution.kernel", "State layers"),
     ],
 )

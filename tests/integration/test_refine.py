@@ -18,7 +18,7 @@ from harnessctl.commands.rollback import rollback
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, RefusedError, UsageError
 from harnessctl.domain.trajectory import Trajectory
-from harnessctl.layers.l3_durable.checking.secrets import scan
+from harnessctl.layers.l3_durable.rules.secrets import scan
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
 from harnessctl.models.scripted import open_script
 from harnessctl.refine import propose

@@ -14,8 +14,8 @@ from harnessctl.commands.status import status
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import Mode, PinSource
+from harnessctl.layers.l3_durable.files.lock import read_lock
 from harnessctl.layers.l3_durable.landing.rollback import Wanted
-from harnessctl.layers.l3_durable.pins.lock import read_lock
 from harnessctl.layers.l3_durable.store import open_store
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, propose, started, store_of, text_of

@@ -22,6 +22,7 @@ from harnessctl.domain.update import EntryEdit, Record
 from harnessctl.layers.l3_durable.checking.validation import Checks
 from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
 from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock, render_lock, write_atomically
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.occupied import occupants
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
@@ -51,7 +52,6 @@ from harnessctl.layers.l3_durable.landing.syncing import Synced
 from harnessctl.layers.l3_durable.landing.writer import Change, Writer
 from harnessctl.layers.l3_durable.pins import pinning
 from harnessctl.layers.l3_durable.pins.fence import HarnessFence, lock_digest
-from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME, read_lock, render_lock, write_atomically
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.places.mode import Place, find_place, not_initialised

@@ -10,7 +10,7 @@ from harnessctl.cli.session_html import plot, session_html
 from harnessctl.commands.export import Sample, masked_lines, page_of
 from harnessctl.commands.sessions import show_session
 from harnessctl.domain.event import EventType
-from harnessctl.layers.l3_durable.checking.secrets import mask
+from harnessctl.layers.l3_durable.rules.secrets import mask
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.recorder import Recorder
 

@@ -17,17 +17,17 @@ from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
 from harnessctl.domain.update import Record
-from harnessctl.layers.l3_durable.checking.secrets import scan
+from harnessctl.layers.l3_durable.checking.ownership import read_entry
 from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.files.tree import TreeItem
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.landing.ownership import read_entry
 from harnessctl.layers.l3_durable.rules.authority import CommitFacts, check_authority
 from harnessctl.layers.l3_durable.rules.change import Change, LintContext
 from harnessctl.layers.l3_durable.rules.lint import check_lint
 from harnessctl.layers.l3_durable.rules.load import LoadReport, check_load
 from harnessctl.layers.l3_durable.rules.names import clashes
+from harnessctl.layers.l3_durable.rules.secrets import scan
 from harnessctl.layers.l3_durable.rules.verdict import Verdict
 
 #: Kind under which the verdict on a whole ``.harness/`` tree is kept.

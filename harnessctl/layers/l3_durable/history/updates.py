@@ -9,14 +9,14 @@ from functools import cached_property
 from harnessctl.domain.ids import UPDATES_DIR, is_ulid, record_path
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
 from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.files.message import ACCEPTED_BY
 from harnessctl.layers.l3_durable.git.graph import Node, merged_by, nodes
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.repository import Commit, Person
 from harnessctl.layers.l3_durable.history.history_cache import Gist, HistoryCache
+from harnessctl.layers.l3_durable.history.merge import merge
 from harnessctl.layers.l3_durable.history.records import find_record, new_records, read_record, step
 from harnessctl.layers.l3_durable.history.states import Facts, derive
-from harnessctl.layers.l3_durable.landing.merge import merge
-from harnessctl.layers.l3_durable.landing.message import ACCEPTED_BY
 from harnessctl.layers.l3_durable.places.mode import Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, PROPOSALS
 

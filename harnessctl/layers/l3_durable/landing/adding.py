@@ -11,14 +11,14 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
+from harnessctl.layers.l3_durable.checking.ownership import human_edit
 from harnessctl.layers.l3_durable.checking.validation import Edits
 from harnessctl.layers.l3_durable.content import Content, entry_digest, no_entry
+from harnessctl.layers.l3_durable.files.lock import write_atomically
+from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
-from harnessctl.layers.l3_durable.landing.message import commit_message
-from harnessctl.layers.l3_durable.landing.ownership import human_edit
 from harnessctl.layers.l3_durable.landing.proposals import changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.landing.writer import Change
-from harnessctl.layers.l3_durable.pins.lock import write_atomically
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import Place
 

@@ -12,9 +12,9 @@ from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.files.lock import write_atomically
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.landing.writer import Change, Writer, refuse_occupied
-from harnessctl.layers.l3_durable.pins.lock import write_atomically
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, HEADS, MODE_KEY, Place, default_branch
 from harnessctl.layers.l3_durable.places.operations import Operations

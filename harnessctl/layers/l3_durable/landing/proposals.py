@@ -20,19 +20,19 @@ from harnessctl.domain.update import (
     UpdateState,
     Verdict,
 )
+from harnessctl.layers.l3_durable.checking.ownership import agent_edit, owner_of
 from harnessctl.layers.l3_durable.checking.validation import Edits
 from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
+from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Person
 from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
+from harnessctl.layers.l3_durable.history.merge import Merged, TreeEdits, changed_entries, merge, replacing
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.history.revisions import one_of
 from harnessctl.layers.l3_durable.history.since import rejected_since
 from harnessctl.layers.l3_durable.history.updates import conflicts, list_updates
 from harnessctl.layers.l3_durable.landing.decisions import land, park, rejected_waiting
-from harnessctl.layers.l3_durable.landing.merge import Merged, TreeEdits, changed_entries, merge, replacing
-from harnessctl.layers.l3_durable.landing.message import commit_message
-from harnessctl.layers.l3_durable.landing.ownership import agent_edit, owner_of
 from harnessctl.layers.l3_durable.landing.writer import Change, Moved, Writer
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import Place

@@ -14,12 +14,12 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, UsageError
 from harnessctl.domain.ids import EntryId, record_path
 from harnessctl.domain.update import EntryEdit
+from harnessctl.layers.l3_durable.checking.ownership import agent_edit
 from harnessctl.layers.l3_durable.content import Content, entry_of
+from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.git.text_merge import merge_text
-from harnessctl.layers.l3_durable.landing.merge import changed_entries
-from harnessctl.layers.l3_durable.landing.message import commit_message
-from harnessctl.layers.l3_durable.landing.ownership import agent_edit
+from harnessctl.layers.l3_durable.history.merge import changed_entries
 from harnessctl.layers.l3_durable.landing.proposals import Proposal, changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.landing.writer import Change, Writer
 from harnessctl.layers.l3_durable.places import identity

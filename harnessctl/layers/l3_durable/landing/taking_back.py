@@ -12,11 +12,11 @@ from harnessctl.domain.entry import EntryFile, Owner
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, UsageError
 from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import EntryChange, EntryEdit, Record, RecordType
+from harnessctl.layers.l3_durable.checking.ownership import owner_of
 from harnessctl.layers.l3_durable.content import Content, entry_digest
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.records import Step, step, steps
 from harnessctl.layers.l3_durable.history.updates import brought_by
-from harnessctl.layers.l3_durable.landing.ownership import owner_of
 from harnessctl.layers.l3_durable.landing.rollback import Plan, Wanted, make_plan
 from harnessctl.layers.l3_durable.places.mode import Place
 

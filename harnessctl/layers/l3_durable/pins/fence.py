@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, MODE_KEY, Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, PROPOSALS
 from harnessctl.layers.l3_durable.places.operations import Operations

@@ -9,13 +9,13 @@ from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
 from harnessctl.domain.snapshot import SCHEMA_VERSION, Snapshot
 from harnessctl.domain.update import Record, RecordType
 from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, conflicting_commits, has_markers, read_lock
 from harnessctl.layers.l3_durable.git.history import reaches, walk
 from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.history.revisions import resolve
 from harnessctl.layers.l3_durable.history.since import unread_since
 from harnessctl.layers.l3_durable.history.states import in_force
 from harnessctl.layers.l3_durable.history.updates import records_since
-from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME, conflicting_commits, has_markers, read_lock
 from harnessctl.layers.l3_durable.places.mode import Place
 
 

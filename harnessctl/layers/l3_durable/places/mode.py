@@ -15,9 +15,9 @@ from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock
 from harnessctl.layers.l3_durable.git.history import merge_base
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.pins.lock import LOCK_NAME, read_lock
 
 DEFAULT_BRANCH = "harness"
 MODE_KEY = "harness.mode"

@@ -72,7 +72,7 @@ def tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     ordered = sorted(set(findings), key=lambda f: (f.path, f.line, f.column, f.rule, f.message))
     if not ordered:
         return ()
-    from harnessctl.layers.l3_durable.checking.secrets import (
+    from harnessctl.layers.l3_durable.rules.secrets import (
         mask,
     )  # compiles thirty expressions; most checks find nothing
 

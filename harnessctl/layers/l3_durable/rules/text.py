@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.safe_text import character_name, hidden_characters
-from harnessctl.layers.l3_durable.checking.secrets import scan
 from harnessctl.layers.l3_durable.files.yaml_text import position
 from harnessctl.layers.l3_durable.rules import lint_rules as rules
 from harnessctl.layers.l3_durable.rules.hidden_text import hidden_text
 from harnessctl.layers.l3_durable.rules.registry import found
+from harnessctl.layers.l3_durable.rules.secrets import scan
 
 #: Places named for one rule in one file; the rest is counted.
 MAX_PLACES = 10

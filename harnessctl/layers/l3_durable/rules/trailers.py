@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.update import Record
-from harnessctl.layers.l3_durable.landing.message import commit_message
+from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.rules import commit_rules as rules
 from harnessctl.layers.l3_durable.rules.registry import Rule, tidy
 

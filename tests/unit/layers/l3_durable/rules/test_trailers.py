@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from harnessctl.domain.ids import new_ulid
 from harnessctl.domain.update import Actor, Evidence, Record, RecordType
+from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.repository import Person
-from harnessctl.layers.l3_durable.landing.message import commit_message
 from harnessctl.layers.l3_durable.rules.trailers import check_message, strip_comments, trailers
 
 AGENTS = ["agent@harnessctl.invalid"]

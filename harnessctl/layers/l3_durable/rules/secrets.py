@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.layers.l3_durable.checking.secret_kinds import KINDS, SecretKind
+from harnessctl.layers.l3_durable.rules.secret_kinds import KINDS, SecretKind
 
 
 @dataclass(frozen=True, slots=True)

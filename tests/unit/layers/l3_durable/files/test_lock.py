@@ -8,7 +8,7 @@ import pytest
 
 from harnessctl.domain.errors import ConflictError, UsageError
 from harnessctl.domain.pin import Lock
-from harnessctl.layers.l3_durable.pins.lock import (
+from harnessctl.layers.l3_durable.files.lock import (
     conflicting_commits,
     parse_lock,
     read_lock,

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import replace
 
 from harnessctl.domain.update import Actor, EntryChange, Record, RecordType
+from harnessctl.layers.l3_durable.files.message import commit_message, ranges, subject
 from harnessctl.layers.l3_durable.git.repository import Person
-from harnessctl.layers.l3_durable.landing.message import commit_message, ranges, subject
 from tests.fakes.harness import EVIDENCE
 
 CHANGE = EntryChange("memory/x", "update", "sha256:a", "sha256:b")

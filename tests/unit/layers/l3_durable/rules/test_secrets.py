@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.layers.l3_durable.checking.secret_kinds import KINDS, SecretKind
-from harnessctl.layers.l3_durable.checking.secrets import SecretHit, mask, scan
+from harnessctl.layers.l3_durable.rules.secret_kinds import KINDS, SecretKind
+from harnessctl.layers.l3_durable.rules.secrets import SecretHit, mask, scan
 
 ALNUM = "Ab1" * 40
 LOWER = "a1b2c3d4" * 8
@@ -169,7 +169,7 @@ def test_a_secret_in_escaped_text_is_found(before: str, name: str) -> None:
 def test_text_without_a_secret_imports_no_plugin() -> None:
     """detect-secrets imports requests: 180 ms that a hook on ordinary text must not pay."""
     code = (
-        "import sys; from harnessctl.layers.l3_durable.checking.secrets import scan\n"
+        "import sys; from harnessctl.layers.l3_durable.rules.secrets import scan\n"
         "scan('# how to build\\n\\nrun make; see https://example.com/docs, tokens, secrets, aws\\n')\n"
         "sys.exit(any(m.split('.')[0] in ('requests', 'detect_secrets', 'urllib3') for m in sys.modules))"
     )
