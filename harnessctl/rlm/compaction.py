@@ -73,20 +73,19 @@ def _summariser(parts: TurnParts, room: Room, meter: Meter) -> Summarise:
     async def summarise(gone: Leaving) -> Summarised:
         try:
             found = await _asked(parts, room, meter, gone)
-            why = "interrupted, or no section in the reply"
         except CallError as error:
-            found, why = None, error.message
+            found = error.message
         except EndSession as end:
-            found, why = None, end.ending.detail or end.ending.reason
-        if found is not None:
+            found = end.ending.detail or end.ending.reason
+        if isinstance(found, Summary):
             return Summarised(found, "model")
-        return Summarised(_from_log(parts, gone), "log", why)
+        return Summarised(_from_log(parts, gone), "log", found)
 
     return summarise
 
 
-async def _asked(parts: TurnParts, room: Room, meter: Meter, gone: Leaving) -> Summary | None:
-    """The model's own summary; None when it gave none."""
+async def _asked(parts: TurnParts, room: Room, meter: Meter, gone: Leaving) -> Summary | str:
+    """The model's own summary, or why there is none."""
     most = min(room.high or MOST_READ, MOST_READ)
     characters, words = most * CHARS, int(gone.room * _WORDS_A_TOKEN)
     messages = summary_request(gone.pieces, gone.earlier, characters, words)
@@ -106,8 +105,8 @@ async def _asked(parts: TurnParts, room: Room, meter: Meter, gone: Leaving) -> S
         current = asyncio.current_task()
         if current is None or current.cancelling():
             raise  # the session itself is being ended
-        return None
-    return parse_summary(reply.content or "")
+        return "the user interrupted it"
+    return parse_summary(reply.content or "") or "the reply held none"
 
 
 def _from_log(parts: TurnParts, gone: Leaving) -> Summary:

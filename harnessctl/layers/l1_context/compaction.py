@@ -21,6 +21,8 @@ from harnessctl.layers.l1_context.view import View
 Why = Literal["threshold", "overflow", "request"]
 #: Turns of fewer tokens are not worth a landmark.
 LEAST_LEAVING = 200
+#: Characters that a person is told of why no model wrote the summary.
+NOTED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ async def compact(
         "stands": list(stands.values()),
         **data,
         "estimate": [before, after],
-        "text": _said(len(stands), gone, before, after),
+        "text": _said(len(stands), gone, (before, after), str(data.get("note") or "")),
     }
 
 
@@ -116,8 +118,9 @@ def _bounded(summary: Summary, tokens: int, meter: Meter) -> Summary:
     return bounded
 
 
-def _said(folded: int, gone: Leaving | None, before: int, after: int) -> str:
+def _said(folded: int, gone: Leaving | None, tokens: tuple[int, int], note: str) -> str:
     """The sentence for people."""
     parts = [f"{folded} texts folded"] if folded else []
     parts += [f"events {spans_text(gone.spans)} left the view"] if gone is not None else []
-    return f"context: {' and '.join(parts)}; about {before:,} tokens became {after:,}"
+    why = f"; the summary is from the log ({note[:NOTED]})" if note else ""
+    return f"context: {' and '.join(parts)}; about {tokens[0]:,} tokens became {tokens[1]:,}{why}"
