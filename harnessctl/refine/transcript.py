@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.domain.event import Event, EventType, event_text
+from harnessctl.domain.event import Event, EventType, event_text, is_aside
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.refine.cut import head_and_tail, shares
 from harnessctl.refine.secrecy import Secrecy
@@ -14,7 +14,7 @@ from harnessctl.refine.secrecy import Secrecy
 #: An event that is shown gets at least this many characters, or all it has.
 LEAST_SHOWN = 160
 #: Types that hold nothing a lesson could be drawn from.
-_SILENT = frozenset({EventType.HEADER, EventType.REQUEST, EventType.CHECKPOINT})
+_SILENT = frozenset({EventType.HEADER, EventType.REQUEST, EventType.CHECKPOINT, EventType.COMPACTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,16 @@ class Piece:
 def pieces(trajectory: Trajectory, secrecy: Secrecy) -> tuple[Piece, ...]:
     """What is to be shown of ``trajectory``, in order.
 
-    Left out: events without text, and text that another shown event repeats whole (a cell's code
-    stands in the reply that called it, its output in the result that the model saw).
+    Left out: events without text, text that another shown event repeats whole (a cell's code
+    stands in the reply that called it, its output in the result that the model saw), and what a session
+    wrote to itself about its own earlier part.
     """
     replies = {e.n: event_text(e) for e in trajectory.events if e.type is EventType.REPLY}
     results = {e.data.get("cell"): event_text(e) for e in trajectory.events if e.type is EventType.RESULT}
     shown: list[Piece] = []
     for event in trajectory.events:
         text = event_text(event)
-        if event.type in _SILENT or not text.strip():
+        if event.type in _SILENT or not text.strip() or _is_summary(event):
             continue
         if event.type is EventType.CELL and text.strip() in replies.get(_number(event.data, "reply"), ""):
             continue
@@ -46,6 +47,10 @@ def pieces(trajectory: Trajectory, secrecy: Secrecy) -> tuple[Piece, ...]:
         marks = ", holds a secret" if masked != text else ""
         shown.append(Piece(f"#{event.n} {_heading(event, secrecy)}{marks}", masked))
     return tuple(shown)
+
+
+def _is_summary(event: Event) -> bool:
+    return is_aside(event) and event.data.get("consumer") == "summary"
 
 
 def _number(data: Mapping[str, object], key: str) -> int:

@@ -33,6 +33,20 @@ def test_what_the_result_does_not_hold_is_shown() -> None:
     assert [p.text for p in pieces(trajectory, Secrecy(scan_tokens))] == ["x", "long output", "cut"]
 
 
+def test_what_a_session_wrote_to_itself_is_no_evidence() -> None:
+    """A summary and a landmark repeat what other events hold, in other words."""
+    more = [
+        ("request", {"consumer": "summary", "append": []}),
+        ("reply", {"consumer": "summary", "request": 7, "content": "State: all tests passed", "calls": []}),
+        (
+            "compaction",
+            {"what": "evict", "landmark": "State: all tests passed", "text": "context: 3 texts folded"},
+        ),
+    ]
+    shown = pieces(session(more=more), Secrecy(scan_tokens))
+    assert [p.heading.split()[0] for p in shown] == ["#1", "#3", "#6", "#10", "#11"]
+
+
 def test_a_secret_is_masked_and_its_event_marked() -> None:
     shown = pieces(session(f"T={TOKEN}\n"), Secrecy(scan_tokens))
     marked = [p for p in shown if "holds a secret" in p.heading]
