@@ -30,7 +30,7 @@ from harnessctl.rlm.door import Door
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.kernels import Kernels, RunningKernel, Wrap, kernel_starter
+from harnessctl.rlm.kernels import PACKAGES, Kernels, RunningKernel, Wrap, kernel_starter
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.ports import Clock, HarnessState, PinWatch, Proposer, Watcher, WorkTree
 from harnessctl.rlm.post import Letters, Post
@@ -267,7 +267,7 @@ def _kernels(
 
 def forking_of(spec: RunSpec, session: str, folder: Path) -> Forking:
     """What forks the kernels of children of the root ``session``, whose folder is given."""
-    return Forking(spec.python.path, _environment(spec, session, folder / "kernel"))
+    return Forking(spec.python.path, _environment(spec, session, folder / "kernel"), PACKAGES)
 
 
 def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:

@@ -19,13 +19,17 @@ from harnessctl.rlm.recorder import StorageError
 
 #: Bytes that a kernel writes into the session's folder at its start, generously.
 KERNEL_SPACE = 32 * 1024
+#: What cells can call, by the name that it has in a kernel.
+PACKAGES = {"harnessctl_kernel": Path(kernel_api.__file__).parent}
+#: A forked kernel has the package already.
 _LOAD = """\
 import importlib.util, sys
-_spec = importlib.util.spec_from_file_location("harnessctl_kernel", {path!r})
-_module = sys.modules["harnessctl_kernel"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
+if "harnessctl_kernel" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("harnessctl_kernel", {path!r})
+    _module = sys.modules["harnessctl_kernel"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(_module)
+    del _spec, _module
 importlib.import_module("harnessctl_kernel.install").install(get_ipython(), {entries!r}, {door!r})
-del _spec, _module
 """
 _LIMIT = 'sys.modules["harnessctl_kernel.output"].limit_output(get_ipython()); del sys, importlib'
 

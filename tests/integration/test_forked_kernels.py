@@ -483,3 +483,17 @@ async def run_in(folder: Path, code: str) -> None:
     client.stop_channels()
     client.context.destroy(linger=0)
     assert reply["content"]["status"] == "ok", "\n".join(reply["content"].get("traceback", []))
+
+
+async def test_a_package_is_imported_once_for_all(tmp_path: Path) -> None:
+    """Its modules stand in the kernel as the server loaded them, before the fork."""
+    package = tmp_path / "a b" / "known"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    with fork_server(packages={"known": package}) as own:
+        async with kernel(own) as one, kernel(own) as two:
+            look = "import sys, os\nsys.modules['known.part'].LOADED_BY"
+            loaders = {await one.run(look), await two.run(look)}
+            assert len(loaders) == 1
+            assert not loaders & {await one.run("os.getpid()"), await two.run("os.getpid()")}

@@ -26,7 +26,7 @@ from harnessctl.layers.l2_execution.kernel import Kernel, KernelSpec
 from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, KernelStartError, Launch
 from harnessctl.layers.l2_execution.registration import Registration
 from harnessctl.rlm.door import Door
-from harnessctl.rlm.kernels import kernel_starter
+from harnessctl.rlm.kernels import PACKAGES, kernel_starter
 
 pytestmark = [pytest.mark.kernel, pytest.mark.asyncio(loop_scope="module")]
 
@@ -64,7 +64,7 @@ async def launch(request: pytest.FixtureRequest) -> AsyncIterator[Launch]:
         yield GuardedProcess.start
         return
     environment = kernel_environment(VARIABLES, "SESSION")
-    forking = Forking(sys.executable, environment)
+    forking = Forking(sys.executable, environment, PACKAGES)
     yield forking.launch
     assert forking.forked, "no kernel was forked"
     await forking.close()

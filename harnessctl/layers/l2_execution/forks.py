@@ -171,6 +171,7 @@ class ForkServer:
         shows it as the start environment of every forked kernel, whatever their own is, and what an
         interpreter reads at its start (``PYTHONHASHSEED``, ``PYTHONUTF8``, ``LANG``, …) counts from it.
     :param options: ``--Class.trait=value`` options of every kernel.
+    :param packages: name -> folder of packages that kernels find imported.
     :param log: a file for what the server may print, which is nothing as a rule.
     :raises ForkError: not on this system, or ``python`` does not run.
     """
@@ -181,6 +182,7 @@ class ForkServer:
         environment: Mapping[str, str],
         *,
         options: Sequence[str] = (),
+        packages: Mapping[str, Path] | None = None,
         log: Path | None = None,
     ) -> None:
         if not available():
@@ -189,13 +191,14 @@ class ForkServer:
             raise ValueError(f"the environment of a fork server needs {KERNEL_MARK}")
         self.python = python
         self.options = tuple(options)
+        preloaded = [f"--package={name}={folder}" for name, folder in (packages or {}).items()]
         self._kernels: weakref.WeakSet[ForkedProcess] = weakref.WeakSet()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
         try:
             with theirs, open(log or os.devnull, "ab") as output:
                 self._process = subprocess.Popen(
-                    [python, str(_SERVER), str(theirs.fileno()), *options],
+                    [python, str(_SERVER), str(theirs.fileno()), *preloaded, *options],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

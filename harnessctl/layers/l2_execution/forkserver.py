@@ -4,7 +4,9 @@ Run as a script by :mod:`harnessctl.layers.l2_execution.forks`, with the kernels
 need not have harnessctl: this file and ``forkedkernel.py`` beside it import the standard library and
 ipykernel only::
 
-    python forkserver.py <fd of a SOCK_SEQPACKET socket> <options of every kernel...>
+    python forkserver.py <fd of a SOCK_SEQPACKET socket> [--package=NAME=FOLDER...] <options of kernels...>
+
+A package is imported with all its modules, so that kernels find it loaded.
 
 Two processes stand behind it. The *keeper* forks the *server* before anything is imported, and waits:
 when the server is gone, by whatever death, the keeper ends everything that was below it. The server
@@ -35,6 +37,7 @@ if __name__ == "__main__" and sys.path[0] == __file__.rpartition("/")[0]:
 import contextlib
 import ctypes
 import gc
+import importlib
 import importlib.util
 import json
 import os
@@ -48,6 +51,8 @@ from typing import Any
 
 #: Options of prctl(2).
 PDEATHSIG, SUBREAPER = 1, 36
+#: Begins an argument that names a package to import.
+PACKAGE = "--package="
 #: Bytes of one request.
 MESSAGE = 8192
 #: Seconds after which a kernel's end is told although a process that it left behind does not die.
@@ -331,16 +336,33 @@ def preload(options: list[str]) -> Any:
     Nobody debugs an agent's cells step by step, and debugpy brings 150 modules. A cell may import it.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "forkedkernel.py")
-    spec = importlib.util.spec_from_file_location("forkedkernel", path)
+    sys.modules["debugpy"] = None  # type: ignore[assignment]
+    try:
+        return load("forkedkernel", path).Preloaded(options)
+    finally:
+        del sys.modules["debugpy"]
+
+
+def load(name: str, path: str, folder: str | None = None) -> Any:
+    """Import a module by its path; with ``folder``, the package that is there."""
+    places = None if folder is None else [folder]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["debugpy"] = None  # type: ignore[assignment]
-    try:
-        spec.loader.exec_module(module)
-        return module.Preloaded(options)
-    finally:
-        del sys.modules["debugpy"]
+    if folder is not None:
+        sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_package(name: str, folder: str) -> None:
+    """Import a package and each of its modules."""
+    load(name, os.path.join(folder, "__init__.py"), folder)
+    for file in sorted(os.listdir(folder)):
+        stem, ending = os.path.splitext(file)
+        if ending == ".py" and stem != "__init__":
+            importlib.import_module(f"{name}.{stem}")
 
 
 def become(kernel: Any, request: Request) -> None:
@@ -361,7 +383,9 @@ def become(kernel: Any, request: Request) -> None:
 
 def main() -> None:
     """Entry point; see the module's docstring for the arguments."""
-    control, options, owner = socket.socket(fileno=int(sys.argv[1])), sys.argv[2:], os.getppid()
+    control, owner = socket.socket(fileno=int(sys.argv[1])), os.getppid()
+    packages = [option[len(PACKAGE) :] for option in sys.argv[2:] if option.startswith(PACKAGE)]
+    options = [option for option in sys.argv[2:] if not option.startswith(PACKAGE)]
     process_option(SUBREAPER, 1)
     child = os.fork()
     if child:
@@ -372,6 +396,8 @@ def main() -> None:
     gc.disable()
     try:
         kernel = preload(options)
+        for package in packages:
+            load_package(*package.split("=", 1))
     except Exception:
         server.refusal = traceback.format_exc(limit=-3)
     gc.freeze()

@@ -231,12 +231,16 @@ class Forking:
 
     :param python: the kernels' interpreter.
     :param environment: of the preloaded process, see :class:`ForkServer`.
+    :param packages: name -> folder of packages that kernels find imported.
     :ivar forked: kernels that were forked.
     """
 
-    def __init__(self, python: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, python: str, environment: Mapping[str, str], packages: Mapping[str, Path] | None = None
+    ) -> None:
         self._python = python
         self._environment = environment
+        self._packages = packages
         self._server: ForkServer | None = None
         self.forked = 0
 
@@ -261,7 +265,9 @@ class Forking:
     async def _fork(self, program: Program, options: Sequence[str]) -> KernelProcess:
         if self._server is None or not self._server.alive:
             await self.close()
-            self._server = ForkServer(self._python, self._environment, options=OPTIONS)
+            self._server = ForkServer(
+                self._python, self._environment, options=OPTIONS, packages=self._packages
+            )
         server = self._server
         with open(program.log, "ab") as log:  # noqa: ASYNC230 - a local file, to hand on
             process = server.fork(
