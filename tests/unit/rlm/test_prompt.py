@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import harnessctl.rlm
 from harnessctl.layers.l1_context.tokens import rough_tokens
+from harnessctl.rlm.kernel_api.entries import Harness
+from harnessctl.rlm.kernel_api.history import History
 from harnessctl.rlm.prompt import SessionFacts, base_prompt, base_prompt_digest, fence_prompt, system_message
 
 
@@ -40,3 +43,11 @@ def test_without_a_tool_the_last_word_is_how_to_act() -> None:
 def test_both_prompts_together_are_short() -> None:
     """A small model reads 45 tokens a second."""
     assert rough_tokens(base_prompt()) + rough_tokens(fence_prompt()) <= 800
+
+
+def test_what_the_base_prompt_names_is_there() -> None:
+    """A function that a model is told of and does not find costs it a turn."""
+    kernel = {"history": History, "harness": Harness}
+    named = re.findall(r"`(history|harness)\.(\w+)\(", base_prompt())
+    assert {name for name, _ in named} == set(kernel)
+    assert all(callable(getattr(kernel[name], function)) for name, function in named)
