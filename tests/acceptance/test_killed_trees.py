@@ -1,0 +1,114 @@
+"""Trees of sessions killed at random points and picked up again, until they are done."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harnessctl.domain.event import Event
+from harnessctl.rlm.log import read_trajectory
+from tests.acceptance.conftest import COMMAND, Logs
+from tests.conftest import Git
+from tests.fakes.killing import check_history, processes_of
+
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
+
+NAMES = ("a", "b", "c")
+#: The root's only step, again after every kill: whoever is there is not started a second time.
+ROOT = f"""
+have = {{child["name"] for child in rlm.list()}}
+for name in {NAMES}:
+    if name not in have:
+        rlm("work", name=name)
+for name in {NAMES}:
+    try:
+        messages.send(name, "go on, " + name)
+    except HostError:
+        pass
+for name in {NAMES}:
+    try:
+        print(await rlm.get(name))
+    except ChildError as error:
+        print(error)
+messages.inbox()
+final("All done.")
+"""
+STEP = """
+with open("{name}.trace", "a") as file: file.write("{step}\\n")
+messages.send("parent", "{name} {step}")
+messages.inbox()
+import time; time.sleep(0.1)
+"""
+
+
+def write_script(path: Path) -> str:
+    lines: list[dict[str, Any]] = [{"content": "-", "code": ROOT}] * 30
+    for name in NAMES:
+        steps = [STEP.format(name=name, step=step) for step in range(5)]
+        lines += [{"for": name, "content": "-", "code": code} for code in steps]
+        lines += [{"for": name, "content": f"{name} is done."}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"scripted:{path}"
+
+
+def work_through(repo: Git, logs: Logs, model: str, choose: random.Random, kills: int) -> dict[str, Any]:
+    """Run and resume, killed ``kills`` times or until it is done; the result."""
+    for attempt in range(kills + 1):
+        begun = any(log.read_bytes().count(b"\n") > 1 for log in logs.state.glob("*/*/sessions/*/log.jsonl"))
+        verb = ["sessions", "resume"] if begun else ["run", "--max-turns", "60", "--model", model, "x"]
+        run = subprocess.Popen([COMMAND, *verb, "--json"], cwd=repo.root, stdout=subprocess.PIPE)
+        try:
+            last = attempt == kills
+            out, _ = run.communicate(timeout=100 if last else 0.9 + 2.2 * choose.random())
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.communicate()
+            continue
+        found = json.loads(out)
+        if found.get("error", {}).get("id") == "session_ended":  # the kill came after its end
+            (kept,) = logs.state.glob("*/*/sessions/*/result.json")
+            found = json.loads(kept.read_text())
+        assert found["answer"] == "All done.", found
+        return dict(found)
+    raise AssertionError("it did not come to an end")
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 12))])
+def test_nothing_is_lost_and_nothing_counted_twice(logs: Logs, repo: Git, tmp_path: Path, seed: int) -> None:
+    kills = 3 if seed == 1 else 8
+    result = work_through(repo, logs, write_script(tmp_path / "s.jsonl"), random.Random(seed), kills)
+    trajectories = [read_trajectory(log.parent) for log in logs.state.glob("*/*/sessions/*/log.jsonl")]
+    assert not any(one.damage for one in trajectories)
+    logged = {str(one.events[0].data["session"]): one.events for one in trajectories if one.events}
+    # A kill may come between a child's first record and its parent's word of it: that one never began.
+    known = {str(e.data["child"]) for events in logged.values() for e in events if e.type == "child"}
+    named = {str(e[0].data["name"]): e for key, e in logged.items() if key in {*known, result["session"]}}
+    assert set(named) == {"root", *NAMES}
+    for name, events in named.items():
+        check_history(events)
+        check_messages(name, events)
+        node = "root" if name == "root" else f"root/{name}"
+        used = sum(e.data["usage"]["tokens"] for e in events if e.type == "reply")
+        assert result["usage"]["nodes"][node]["tokens"] == used
+        assert not processes_of(str(events[0].data["session"]))
+    for name in NAMES:
+        assert named[name][-1].data["answer"] == f"{name} is done."
+        # A step may be cut off; it is never begun a second time.
+        steps = (repo.root / f"{name}.trace").read_text().split()
+        assert steps == sorted(set(steps))
+
+
+def check_messages(name: str, events: tuple[Event, ...]) -> None:
+    """Each came once, and went once; a root may keep some."""
+    states = [(str(e.data["id"]), str(e.data["state"])) for e in events if e.type == "message"]
+    queued = Counter(key for key, state in states if state == "queued")
+    gone = Counter(key for key, state in states if state != "queued")
+    assert set(queued.values()) | set(gone.values()) == {1}
+    assert set(gone) <= set(queued)
+    assert name == "root" or set(gone) == set(queued)
