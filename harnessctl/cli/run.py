@@ -242,6 +242,8 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     cost = watching.cost_words(total.cost_usd)
     about = "about " if total.estimated else ""
     work = f"{watching.counted(result.turns, 'turn')}, {watching.counted(result.cells, 'cell')}"
+    if result.children:
+        work += f", {result.children} {'child' if result.children == 1 else 'children'}"
     note(f"  {work}, {about}{total.tokens:,} tokens{cost}")
     note(f"  session {result.session}: harnessctl sessions show {result.session}")
     note(f"  log and result.json: {outcome.folder}")

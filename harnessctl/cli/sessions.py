@@ -214,6 +214,12 @@ def resume_command(
     max_time: Annotated[
         float | None, typer.Option("--max-time", min=0, help="New limit of seconds in which it runs.")
     ] = None,
+    max_depth: Annotated[
+        int | None, typer.Option("--max-depth", min=0, help="New limit of levels of children.")
+    ] = None,
+    max_children: Annotated[
+        int | None, typer.Option("--max-children", min=0, help="New limit of children over the whole tree.")
+    ] = None,
     allow_revoked: Annotated[
         bool, typer.Option("--allow-revoked", help="Go on with a pin that holds what was taken back later.")
     ] = False,
@@ -237,6 +243,8 @@ def resume_command(
         "budgets.tokens": max_tokens,
         "budgets.cost_usd": max_cost,
         "budgets.wall_s": max_time,
+        "budgets.depth": max_depth,
+        "budgets.children": max_children,
     }
     with watcher_for(as_json=as_json, json_events=json_events) as watcher:
         outcome = running.resume_session(

@@ -12,10 +12,12 @@ from typing import Any
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.change import FileChange
+from harnessctl.domain.event import ASIDES
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.pin import Pin
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.rlm.ending import Ending
+from harnessctl.rlm.seat import ROOT
 
 RESULT_NAME = "result.json"
 RESULT_SCHEMA = 1
@@ -85,6 +87,12 @@ class RunResult:
     moved: tuple[Moved, ...] = ()
     proposals: tuple[Mapping[str, Any], ...] = ()
     changed_skills: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def children(self) -> int:
+        """Sessions below this one that asked their model at least once."""
+        nodes = (name for name in self.usage if name.startswith(f"{ROOT}/"))
+        return sum(name.rpartition("/")[2] not in ASIDES for name in nodes)
 
     @property
     def total(self) -> Usage:

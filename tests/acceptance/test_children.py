@@ -72,6 +72,7 @@ def test_what_is_shown_while_children_work(harnessctl: Run, script: Script, repo
     done = harnessctl("run", "--model", script(*lines), "x", cwd=repo.root)
     assert "child alice started: x" in done.err
     assert "child alice done, " in done.err
+    assert "2 turns, 1 cell, 1 child, about " in done.err
     events = harnessctl("run", "--json-events", "--model", script(*lines), "x", cwd=repo.root).out
     states = [e["data"]["state"] for e in map(json.loads, events.splitlines()) if e["type"] == "child"]
     assert states == ["started", "done"]
