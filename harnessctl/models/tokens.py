@@ -33,7 +33,9 @@ def estimate_text(text: str) -> int:
     return math.ceil(max(by_bytes, _pieces(text)))
 
 
+@lru_cache(maxsize=1024)
 def _pieces(text: str) -> float:
+    """Cached: what leaves a view is counted again when it does."""
     if len(text) <= LOOKED_AT:
         return len(_PIECE.findall(text)) + 1.5 * len(_ASTRAL.findall(text))
     part, third = LOOKED_AT // 3, len(text) // 3
