@@ -11,7 +11,7 @@ from typing import Any
 from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
-from harnessctl.rlm.lineage import parent_of
+from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.seat import ROOT
@@ -117,7 +117,8 @@ def find_session(state_dir: Path, prefix: str) -> Path:
     folder = state_dir / "sessions"
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
     if not prefix:
-        names = [name for name in reversed(names) if parent_of(folder / name) is None][:1]
+        # A kill may leave a log without a header, of a child that was about to begin.
+        names = [name for name in reversed(names) if is_root(folder / name)][:1] or names[-1:]
     found = [name for name in names if name.startswith(prefix.upper())]
     if not found:
         raise NotFoundError(

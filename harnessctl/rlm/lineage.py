@@ -87,14 +87,13 @@ def tree_usage(seat: Seat, events: Sequence[Event], kin: Iterable[Kin]) -> dict[
     return used
 
 
-def parent_of(folder: Path) -> str | None:
-    """Id of the session that started the one in ``folder``; None for a root, and for what cannot be read."""
+def is_root(folder: Path) -> bool:
+    """Whether the session in ``folder`` was started by no other; no for what has no header to tell."""
     try:
         with (folder / LOG_NAME).open("rb") as log:
-            parent = Event.from_line(log.readline()).data.get("parent")
+            return not Event.from_line(log.readline()).data.get("parent")
     except (OSError, ValueError):
-        return None
-    return str(parent) if parent else None
+        return False
 
 
 def seat_of(session: str, events: Sequence[Event]) -> Seat:

@@ -76,3 +76,25 @@ def test_what_is_shown_while_children_work(harnessctl: Run, script: Script, repo
     events = harnessctl("run", "--json-events", "--model", script(*lines), "x", cwd=repo.root).out
     states = [e["data"]["state"] for e in map(json.loads, events.splitlines()) if e["type"] == "child"]
     assert states == ["started", "done"]
+
+
+def test_no_child_writes_while_a_gate_looks(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
+    """They end before the gates run; the parent that has to go on starts others."""
+    noise = "import time\nwhile True:\n    open('noise', 'a').write('x')\n    time.sleep(0.01)"
+    begin = "rlm('write', name='loud')\nimport time\nwhile not os.path.exists('noise'): time.sleep(0.01)"
+    model = script(
+        {"content": "-", "code": begin},
+        {"content": "Done, I think."},
+        {"content": "-", "code": TRY.format(more="") + "print([c['state'] for c in rlm.list()])"},
+        {"content": "Done."},
+        {"for": "loud", "content": "-", "code": noise},
+        {"for": "alice", "content": "-", "code": "open('ok', 'w').write('x')"},
+        {"for": "alice", "content": "Alice's answer."},
+    )
+    gate = "a=$(wc -c < noise); sleep 0.5; test $a = $(wc -c < noise) && test -e ok"
+    done = harnessctl("run", "--json", "--gate", gate, "--model", model, "x", cwd=repo.root).json()
+    assert (done["verified"], done["answer"]) == (True, "Done.")
+    sessions = Sessions(logs)
+    assert "Alice's answer." in outputs(sessions)
+    assert "['cancelled', 'done']" in outputs(sessions)
+    assert sessions.of("end", "loud")[0]["reason"] == "parent_ended"

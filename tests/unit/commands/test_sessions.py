@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.commands.export import masked_lines
-from harnessctl.commands.sessions import lines_of, list_sessions, show_session
+from harnessctl.commands.sessions import find_session, lines_of, list_sessions, show_session
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
@@ -138,3 +138,11 @@ def test_children_are_listed_with_all_and_drawn_below_their_root(state: Path) ->
     lines = [json.loads(line) for line in masked_lines(state / "sessions" / CUT, mask)]
     headers = [line["data"]["session"] for line in lines if line["type"] == "header"]
     assert headers == [CUT, child]
+
+
+def test_the_newest_is_one_that_began(state: Path) -> None:
+    """A kill while a child begins leaves a log without a header."""
+    empty = state / "sessions" / "01JDXYZ0000000000000000009"
+    empty.mkdir()
+    (empty / "log.jsonl").write_bytes(b"")
+    assert find_session(state, "").name == CUT

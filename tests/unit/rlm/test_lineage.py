@@ -11,9 +11,9 @@ from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.lineage import (
     descendants,
+    is_root,
     kin_of,
     node_of,
-    parent_of,
     seat_of,
     tree_usage,
 )
@@ -102,5 +102,5 @@ def test_places_from_the_logs_themselves(sessions: Path) -> None:
     events = read_log(sessions / "C" / "log.jsonl").events
     assert seat_of("C", events) == Seat("C", "c", "root/b/c", 2, "B")
     assert seat_of("X", ()) == Seat("X")
-    assert [parent_of(sessions / name) for name in ("R", "A", "C", "nothing")] == [None, "R", "B", None]
+    assert [is_root(sessions / name) for name in ("R", "A", "nothing")] == [True, False, False]
     assert node_of("summary", Seat("A", "a", "root/a", 1, "R")) == "root/a/summary"
