@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from harnessctl.refine.ports import Harness
 from harnessctl.refine.propose import Refiner, Tell, silent
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
+from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 
 
@@ -111,12 +111,12 @@ def choose_session(sessions: Path, wanted: str) -> Path:
     """
     found = sorted((path.parent for path in sessions.glob(f"*/{LOG_NAME}")), key=lambda path: path.name)
     if not wanted:
-        newest = next((folder for folder in reversed(found) if not _is_child(folder)), None)
-        if newest is None:
+        if not found:
             raise NotFoundError(
                 "there is no session to learn from", id="no_session", hint="harnessctl run makes one"
             )
-        return newest
+        # A kill may leave a log without a header, of a child that was about to begin.
+        return next((folder for folder in reversed(found) if is_root(folder)), found[-1])
     matching = [folder for folder in found if folder.name.startswith(wanted.upper())]
     if not matching:
         raise NotFoundError(f"no session '{wanted}'", id="no_session", hint="see harnessctl sessions list")
@@ -127,12 +127,3 @@ def choose_session(sessions: Path, wanted: str) -> Path:
             hint="write more of the id",
         )
     return matching[0]
-
-
-def _is_child(folder: Path) -> bool:
-    """Whether another session started this one; what cannot be read is nobody's child."""
-    try:
-        with (folder / LOG_NAME).open("rb") as log:
-            return bool(json.loads(log.readline())["data"].get("parent"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
