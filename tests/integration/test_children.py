@@ -124,7 +124,8 @@ async def test_a_child_works_and_answers(tree: Tree) -> None:
         {"for": "alice", "content": "There are 42."},
     )
     assert result["answer"] == "Done."
-    assert "There are 42." in tree.printed()
+    assert "<child alice; await it for its answer> running\nnot yet\n" in tree.printed()
+    assert "['There are 42.', 'There are 42.']" in tree.printed()
     assert set(result["usage"]["nodes"]) == {"root", "root/alice"}
     total = result["usage"]["total"]
     assert total["tokens"] == sum(n["tokens"] for n in result["usage"]["nodes"].values())
