@@ -25,7 +25,7 @@ from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.children import Census, Children, Spawn
 from harnessctl.rlm.clock import NoPin
-from harnessctl.rlm.compacting import CompactionWish
+from harnessctl.rlm.compaction_wish import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts

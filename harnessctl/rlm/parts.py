@@ -8,7 +8,7 @@ from harnessctl.domain.limits import Limits
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.children import Children
-from harnessctl.rlm.compacting import CompactionWish
+from harnessctl.rlm.compaction_wish import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.gates import Gates
 from harnessctl.rlm.inbox import Inbox

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from harnessctl.layers.l2_execution.environment import kernel_environment
-from harnessctl.rlm.compacting import CompactionWish
+from harnessctl.rlm.compaction_wish import CompactionWish
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.kernels import RunningKernel, kernel_starter
 from tests.fakes.recalling import Session
