@@ -115,7 +115,9 @@ def tree(tmp_path: Path) -> Tree:
 
 async def test_a_child_works_and_answers(tree: Tree) -> None:
     ask = (
-        "h = rlm('count the files', name='alice')\nprint(repr(h), h.state)\nprint(await h)\nprint(rlm.list())"
+        "import asyncio\nh = rlm('count the files', name='alice')\nprint(repr(h), h.state)\n"
+        "try:\n    await asyncio.wait_for(rlm.get('alice'), 0.001)\nexcept TimeoutError:\n    print('not yet')\n"
+        "print(await asyncio.gather(h, rlm.get('alice')))\nprint(rlm.list())"
     )
     result = await tree.run(
         {"content": "I ask.", "code": ask},
