@@ -116,7 +116,8 @@ def tree(tmp_path: Path) -> Tree:
 async def test_a_child_works_and_answers(tree: Tree) -> None:
     ask = (
         "import asyncio\nh = rlm('count the files', name='alice')\nprint(repr(h), h.state)\n"
-        "try:\n    await asyncio.wait_for(rlm.get('alice'), 0.001)\nexcept TimeoutError:\n    print('not yet')\n"
+        "try:\n    await asyncio.wait_for(rlm.get('alice'), 0.001)\n"
+        "except TimeoutError:\n    print('not yet')\n"
         "print(await asyncio.gather(h, rlm.get('alice')))\nprint(rlm.list())"
     )
     result = await tree.run(
