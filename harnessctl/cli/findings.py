@@ -150,6 +150,9 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, object]:
 
 def _uri(path: str) -> str:
     """A relative path as a URI: everything but unreserved characters and ``/`` percent-encoded."""
-    raw = path.encode("utf-8", "surrogateescape")
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte: no file system gives it, a tree may
+        raw = path.encode("utf-8", "surrogatepass")
     plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
     return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in raw)
