@@ -200,13 +200,14 @@ async def test_each_way_a_child_can_end(tree: Tree) -> None:
         "gone = rlm('sleep', name='gone')\n"
         "short = rlm('work', name='short', max_turns=1)\n"
         "bad = rlm('fail', name='bad')\n"
+        "poor = rlm('work', name='poor', max_tokens=100)\n"
         "dead = rlm('die', name='dead')\n"
         "late = rlm('sleep', name='late')\n"
         "import time\n"
         "while not all(c['tokens'] or c['state'] == 'failed' for c in rlm.list()): time.sleep(0.1)\n"
         "print('cancelled:', gone.cancel())"
     )
-    waits = caught("slow", "gone", "short", "bad", "dead", "late.wait(timeout=0.1)").replace(
+    waits = caught("slow", "gone", "short", "bad", "poor", "dead", "late.wait(timeout=0.1)").replace(
         "(HostError, ChildError)", "(ChildError, TimeoutError)"
     )
     result = await tree.run(
@@ -231,6 +232,7 @@ async def test_each_way_a_child_can_end(tree: Tree) -> None:
     assert "child gone: interrupted (cancelled" in said
     assert "child short: budget_exhausted (turns" in said
     assert "child bad: failed (provider_error" in said
+    assert "child poor: budget_exhausted (tokens" in said
     assert "I live." in said
     assert "child late still runs" in said
     assert "False" in tree.printed("dead")
