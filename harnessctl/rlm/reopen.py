@@ -52,11 +52,23 @@ def _open_requests(events: Sequence[Event]) -> list[Addition]:
     """Requests whose reply never came: their tokens were perhaps used, so the estimate is booked."""
     answered = {event.data.get("request") for event in events if event.type is EventType.REPLY}
     open_ = [e for e in events if e.type is EventType.REQUEST and e.n not in answered]
-    return [_stopped(event) for event in open_]
+    price = _prompt_price(events)
+    return [_stopped(event, price) for event in open_]
 
 
-def _stopped(request: Event) -> Addition:
-    spent = Usage(prompt=int(request.data.get("estimate") or 0), calls=1, estimated=True)
+def _prompt_price(events: Sequence[Event]) -> float | None:
+    """US dollars for a million prompt tokens of the model that a log last names; None when not known."""
+    for event in reversed(events):
+        if event.type is EventType.HEADER or event.data.get("what") == "resume":
+            price = (event.data.get("model") or {}).get("price")
+            return None if price is None else float(price["prompt"])
+    return None
+
+
+def _stopped(request: Event, price: float | None) -> Addition:
+    prompt = int(request.data.get("estimate") or 0)
+    cost = None if price is None else prompt * price / 1_000_000
+    spent = Usage(prompt=prompt, calls=1, cost_usd=cost, estimated=True)
     error = {"kind": "stopped", "status": None, "message": "the session stopped while the model answered"}
     data = {"request": request.n, "error": error, "usage": spent.to_json(), "attempts": []}
     if is_aside(request):

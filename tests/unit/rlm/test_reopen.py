@@ -148,3 +148,27 @@ def test_a_call_beside_the_turns_opens_and_answers_nothing(tmp_path: Path) -> No
     lost = Opened(tmp_path / "lost", *steps).resume()[0]
     assert (lost.data["request"], lost.data["consumer"]) == (6, "summary")
     assert lost.data["usage"]["prompt"] == 50
+
+
+def test_a_cut_off_call_is_booked_at_the_price_of_the_model_that_was_asked(tmp_path: Path) -> None:
+    header = ("header", {**HEADER[1], "model": {"price": {"prompt": 10.0, "completion": 1.0}}})
+    lost = Opened(tmp_path / "s", header, TASK, REQUEST).resume()[0]
+    assert lost.data["usage"]["cost_usd"] == pytest.approx(120 * 10 / 1_000_000)
+    lost = Opened(tmp_path / "unknown", HEADER, TASK, REQUEST).resume()[0]
+    assert lost.data["usage"]["cost_usd"] is None
+
+
+def test_messages_that_a_cut_off_cell_had_taken_are_told_again(tmp_path: Path) -> None:
+    letter = {"id": "1", "from": "alice", "to": "root", "text": "use tabs", "state": "delivered"}
+    opened = Opened(
+        tmp_path / "s",
+        HEADER,
+        TASK,
+        ("message", {**letter, "id": "0", "text": "older", "by": "inbox"}),
+        REQUEST,
+        reply("a"),
+        cell(1, "a"),
+        ("message", {**letter, "by": "inbox"}),
+    )
+    text = opened.resume()[0].data["text"]
+    assert text == f"{OPEN_CALL}\n[message from alice, which this cell had taken] use tabs"
