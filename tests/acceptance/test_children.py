@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import Logs, Run, Script
+from tests.acceptance.conftest import COMMAND, Logs, Run, Script
 from tests.acceptance.test_resume_children import Sessions
 from tests.conftest import Git
 
@@ -98,3 +99,20 @@ def test_no_child_writes_while_a_gate_looks(harnessctl: Run, script: Script, log
     assert "Alice's answer." in outputs(sessions)
     assert "['cancelled', 'done']" in outputs(sessions)
     assert sessions.of("end", "loud")[0]["reason"] == "parent_ended"
+
+
+def test_a_log_that_cannot_grow_ends_that_child_alone(script: Script, logs: Logs, repo: Git) -> None:
+    """A limit of 100 KiB on files: the child's log reaches it, its parent's does not."""
+    lines: list[dict[str, Any]] = [
+        {"content": "-", "code": TRY.format(more="").replace("HostError", "ChildError")},
+        {"content": "Done."},
+        *[{"for": "alice", "content": "-", "code": "print('x' * 30_000)"}] * 20,
+    ]
+    command = [COMMAND, "run", "--json", "--model", script(*lines), "x"]
+    limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", *map(str, command)]
+    done = subprocess.run(limited, cwd=repo.root, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["answer"] == "Done."
+    sessions = Sessions(logs)
+    assert "child alice: failed (storage, " in outputs(sessions)
+    assert sessions.of("end", "alice")[0]["reason"] == "storage"
