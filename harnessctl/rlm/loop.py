@@ -18,6 +18,9 @@ from harnessctl.rlm.measure import counted, estimate, meter_of
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.protocol import Call, calls_of
 
+#: Said to whoever interrupts that wait.
+WAITS = "near a limit, calls go one at a time: it waits for a child's; Ctrl-C again ends the session"
+
 
 class OverflowedError(EndSession):
     """The request does not fit the model's window; its ending holds when nothing can be left out."""
@@ -59,7 +62,9 @@ async def _request(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Even
     messages, keep = parts.journal.view.ready()
     prompt = estimate(parts.journal, messages, keep, meter_of(parts))
     identity = parts.model.identity
-    reservation = await parts.budget.reserve(parts.node, prompt, identity, parts.max_output)
+    # Near a limit this waits for calls of other sessions, which an interrupt of this one does not end.
+    with parts.interrupts.aim(lambda: parts.watcher.note(WAITS)):
+        reservation = await parts.budget.reserve(parts.node, prompt, identity, parts.max_output)
     request = _record_request(parts, turn, messages, keep, reservation)
     return await _ask(parts, turn, request, messages, reservation), request
 

@@ -11,12 +11,17 @@ import pytest
 
 from harnessctl.domain.cell import CellError, CellStatus
 from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.event import EventType
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.message import Message, ToolCall
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait, ProviderError
 from harnessctl.rlm.log import read_trajectory
+from harnessctl.rlm.loop import WAITS
+from harnessctl.rlm.reopen import Addition
+from harnessctl.rlm.session import run_session
 from tests.fakes.kernels import FakeKernel, ran
+from tests.fakes.runtime import StillFence
 from tests.fakes.sessions import Stage, scripted
 
 
@@ -309,3 +314,20 @@ async def test_an_expected_failure_without_a_reason_of_its_own(tmp_path: Path) -
     end = await stage.run()
     assert (end.ending.status, end.ending.reason) == ("failed", "error")
     assert end.ending.detail == "no folder for the kernel's sockets"
+
+
+async def test_an_interrupt_while_it_waits_for_the_call_of_another_session(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, Answers(says("Done.")), Limits(tokens=9000))
+    parts = stage.parts()
+    held = await parts.budget.reserve("root/alice", 100, Answers.identity, 8000)
+    header = {"session": "S", "harness_state": {}, "tree": ""}
+    opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": "x"}))
+    task = asyncio.create_task(run_session(opening, parts, stage.tree, StillFence()))
+    await asyncio.sleep(0.05)
+    stage.interrupts.press()
+    await asyncio.sleep(0)
+    assert stage.watcher.notes == [WAITS]
+    assert not task.done()
+    parts.budget.book(held, Usage(prompt=100))
+    assert (await task).ending.answer == "Done."
+    stage.recorder.close()
