@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.doctor import doctor
 from harnessctl.commands.init import init
 from harnessctl.commands.log import log
 from harnessctl.commands.status import status
@@ -125,3 +126,27 @@ def test_a_lock_beside_an_in_tree_harness_keeps_the_mode_in_a_clone(in_tree: Git
     subprocess.run(["git", "clone", "-q", in_tree.root, tmp_path / "clone"], check=True)
     store = store_of(Git(tmp_path / "clone"))
     assert (store.mode, store.pin().source) == (Mode.IN_TREE, PinSource.LOCK)
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_merge_that_git_reverted_leaves_no_open_proposal(in_tree: Git, others: int) -> None:
+    store = store_of(in_tree)
+    waiting = {propose(store, f"b{n}", "waits").id for n in range(others)}
+    proposal = propose(store, "a", "one")
+    ref = f"refs/harness/proposals/{proposal.id}"
+    in_tree("merge", "-q", ref)
+    in_tree("revert", "--no-edit", "HEAD")
+    store = store_of(in_tree)
+    assert {u.id: u.state for u in store.updates() if u.id}[proposal.id] is UpdateState.TAKEN_BACK
+    assert {p.id for p in store.proposals()} == waiting
+    assert status(store).proposals == others
+    for verb in (store.accept, store.rebase_proposal, store.offer_proposal):
+        with pytest.raises(HarnessError) as caught:
+            verb(proposal.id)
+        assert caught.value.id == "decided"
+        assert "taken back" in caught.value.message
+    found = doctor(store, fix=True)
+    assert [(one.repair.id, one.fixed) for one in found.found] == [("left_over_proposal", True)]
+    assert in_tree("for-each-ref", ref) == ""
+    in_tree("revert", "--no-edit", "HEAD")
+    assert {u.id: u.state for u in store_of(in_tree).updates() if u.id}[proposal.id] is UpdateState.LANDED

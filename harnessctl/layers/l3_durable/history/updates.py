@@ -252,6 +252,22 @@ def _presence(place: Place, found: _Gathered, tips: tuple[str, ...]) -> tuple[se
     return present, reverted
 
 
+def ever_landed(place: Place, cache: HistoryCache, base: str = "") -> frozenset[str]:
+    """Ids whose record a landed commit brought, whether or not it still stands.
+
+    A `git revert` takes a record out of the tip's tree, and the update has landed and was taken back.
+
+    :param base: a commit behind which nobody looks, "": all of history.
+    """
+    found = list(nodes(place.repository, place.landed_tips(), (base,) if base else ()))
+    return frozenset(
+        update
+        for did in cache.steps(place, found)
+        for update, blob in did.records
+        if cache.gist(place.repository, blob) is not None
+    )
+
+
 def brought_by(place: Place, commit: str) -> tuple[Record, ...]:
     """Readable records that ``commit`` brought."""
     content = Content(place.repository, commit)

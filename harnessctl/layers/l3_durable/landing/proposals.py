@@ -31,15 +31,15 @@ from harnessctl.layers.l3_durable.history.merge import Merged, TreeEdits, change
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.history.revisions import one_of
 from harnessctl.layers.l3_durable.history.since import rejected_since
-from harnessctl.layers.l3_durable.history.updates import conflicts, list_updates
+from harnessctl.layers.l3_durable.history.updates import conflicts, ever_landed, list_updates
 from harnessctl.layers.l3_durable.landing.decisions import land, park, rejected_waiting
 from harnessctl.layers.l3_durable.landing.writer import Change, Moved, Writer
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import Place
 from harnessctl.layers.l3_durable.places.names import PROPOSALS
 
-#: Proposals up to which it is looked up for each whether it was rejected since its base; for more, all
-#: decisions are read once.
+#: Proposals up to which it is looked up for each what was decided since its base; for more, all of
+#: history is read once.
 FEW = 4
 
 
@@ -231,19 +231,26 @@ def _decided(place: Place, prefix: str, wanted: str, cache: HistoryCache) -> Not
 def _open(place: Place, names: Sequence[str], cache: HistoryCache) -> Iterator[Proposal]:
     """The proposals under the refs ``names`` that nobody has decided on."""
     tips = [Content(place.repository, tip) for tip in place.landed_tips()]
-    rejected = set(rejected_waiting(place))
+    decided = set(rejected_waiting(place))
     if len(names) > FEW:
-        rejected.update(*(rejected_since(None, tip, cache) for tip in tips))
+        decided.update(ever_landed(place, cache), *(rejected_since(None, tip, cache) for tip in tips))
     for name in names:
         update = name.removeprefix(PROPOSALS)
         oid = place.repository.refs.read(name)
-        if oid is None or update in rejected or any(tip.has_record(update) for tip in tips):
+        if oid is None or update in decided or any(tip.has_record(update) for tip in tips):
             continue
         proposal = _read(place, update, oid)
-        if proposal is None or (len(names) <= FEW and any(_rejected(proposal, t, cache) for t in tips)):
+        if proposal is None or (len(names) <= FEW and _decided_since(place, proposal, tips, cache)):
             continue
         yield proposal
     cache.save()
+
+
+def _decided_since(place: Place, proposal: Proposal, tips: Sequence[Content], cache: HistoryCache) -> bool:
+    """Whether a decision rejects it, or it landed and a revert took its record away, since its base."""
+    if any(_rejected(proposal, tip, cache) for tip in tips):
+        return True
+    return proposal.id in ever_landed(place, cache, proposal.base)
 
 
 def _rejected(proposal: Proposal, tip: Content, cache: HistoryCache) -> bool:
