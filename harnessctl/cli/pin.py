@@ -8,7 +8,7 @@ import typer
 
 from harnessctl.bootstrap import opening
 from harnessctl.cli.landing import tell_landed
-from harnessctl.cli.output import print_json, say
+from harnessctl.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
     from harnessctl.commands.rollback import RolledBack
@@ -21,21 +21,27 @@ def pin_command(
     resolve: Annotated[
         bool, typer.Option("--resolve", help="Settle merge-conflict markers in harness.lock.")
     ] = False,
+    allow_revoked: Annotated[
+        bool, typer.Option("--allow-revoked", help="Pin a revision that holds an update taken back later.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Move harness.lock, the revision that runs read.
 
-    Without REV: to the landed tip. Only landed revisions can be pinned. Where the pin is now: harnessctl
-    status.
+    Without REV: to the landed tip. Only landed revisions can be pinned, and none that holds an update which
+    was taken back since. Where the pin is now: harnessctl status.
     """
     from harnessctl.commands.pin import pin
 
-    done = pin(opening.store(), rev or None, resolve=resolve)
+    done = pin(opening.store(), rev or None, resolve=resolve, allow_revoked=allow_revoked)
     if as_json:
         print_json(done.to_json())
         return
     before = f" (was {done.before.commit[:12]})" if done.before else ""
-    say(f"harness.lock pins {done.lock.commit[:12]} of '{done.lock.branch}'{before}: the next run reads it")
+    read = "runs refuse it without --allow-revoked" if done.revoked else "the next run reads it"
+    say(f"harness.lock pins {done.lock.commit[:12]} of '{done.lock.branch}'{before}: {read}")
+    if done.revoked:
+        note(f"warning: it holds {', '.join(done.revoked)}, which was taken back since")
 
 
 def rollback_command(

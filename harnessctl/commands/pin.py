@@ -10,10 +10,14 @@ from harnessctl.layers.l3_durable.store import HarnessStore
 
 @dataclass(frozen=True)
 class Pinned:
-    """The lock before (None: there was none, or it was unreadable) and after."""
+    """The lock before (None: there was none, or it was unreadable) and after.
+
+    :ivar revoked: updates in it that were taken back since: runs need ``--allow-revoked``.
+    """
 
     before: Lock | None
     lock: Lock
+    revoked: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As ``pin --json`` prints it."""
@@ -23,16 +27,21 @@ class Pinned:
             "branch": self.lock.branch,
             "tree": self.lock.tree,
             "entries": self.lock.entries,
+            "revoked": list(self.revoked),
         }
 
 
-def pin(store: HarnessStore, rev: str | None = None, *, resolve: bool = False) -> Pinned:
+def pin(
+    store: HarnessStore, rev: str | None = None, *, resolve: bool = False, allow_revoked: bool = False
+) -> Pinned:
     """Write ``harness.lock`` at ``rev``, by default the landed tip.
 
     :param resolve: settle a merge conflict in the lock: take the side that holds the other.
+    :param allow_revoked: also where the revision holds an update that was taken back since.
     :raises HarnessError: ``pin_not_landed``.
     :raises ConflictError: ``lock_conflict``: with ``resolve``, neither side holds the other.
-    :raises RefusedError: ``agent_refused``.
+    :raises RefusedError: ``agent_refused``, ``pin_revoked``.
     """
     before = store.readable_lock()
-    return Pinned(before, store.move_pin(rev, resolve_conflict=resolve))
+    lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked)
+    return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else ())

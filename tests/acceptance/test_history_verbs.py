@@ -186,3 +186,22 @@ def test_a_revoked_pin_stops_a_run_unless_asked_for(repo: Git, harnessctl: Run, 
     assert update_of(bad) in done.err
     done = harnessctl("run", "--model", model, "--allow-revoked", "task", cwd=repo.root)
     assert "done" in done.out
+
+
+def test_pin_refuses_what_runs_would_refuse(repo: Git, harnessctl: Run) -> None:
+    store = started(repo)
+    bad = store.accept(learned(store, "a", "one").id, pin=True)
+    harnessctl("rollback", "--only", update_of(bad), cwd=repo.root)
+    lock = (repo.root / "harness.lock").read_bytes()
+    done = harnessctl("pin", bad.commit, cwd=repo.root, code=6)
+    assert update_of(bad) in done.err
+    assert "--allow-revoked" in done.err
+    assert (repo.root / "harness.lock").read_bytes() == lock
+    done = harnessctl("pin", "--allow-revoked", bad.commit, cwd=repo.root)
+    assert "the next run reads it" not in done.out
+    assert f"warning: it holds {update_of(bad)}" in done.err
+    for verb in ("prompt", "status"):
+        said = harnessctl(verb, cwd=repo.root, code=6 if verb == "prompt" else 0)
+        assert "harnessctl pin moves the lock" in said.err + said.out
+    harnessctl("pin", cwd=repo.root)
+    assert harnessctl("pin", "--allow-revoked", "--json", cwd=repo.root).json()["revoked"] == []

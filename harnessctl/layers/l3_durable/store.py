@@ -60,6 +60,11 @@ from harnessctl.layers.l3_durable.places.sealed import read_key
 from harnessctl.layers.l3_durable.places.state_dir import ensure_repository_id, ensure_state_dir
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 
+#: What helps when a revision holds what was taken back, and the lock is to move to it.
+_PIN_ANYWAY = (
+    "runs refuse it: pin a later revision (harnessctl log), or this one all the same with --allow-revoked"
+)
+
 
 class HarnessStore:
     """One repository's harness.
@@ -357,8 +362,13 @@ class HarnessStore:
         lock = self._move_lock(moved.new)
         return self._landed(made[0].record, moved.new, lock), made[0]
 
-    def move_pin(self, rev: str | None = None, *, resolve_conflict: bool = False) -> Lock:
-        """Write the lock: at ``rev``, by default the landed tip, or by settling its merge conflict."""
+    def move_pin(
+        self, rev: str | None = None, *, resolve_conflict: bool = False, allow_revoked: bool = False
+    ) -> Lock:
+        """Write the lock: at ``rev``, by default the landed tip, or by settling its merge conflict.
+
+        :raises RefusedError: ``pin_revoked``: runs would refuse to read it, unless ``allow_revoked``.
+        """
         self._person("pin")
         if self.mode is None:
             raise not_initialised()
@@ -368,7 +378,12 @@ class HarnessStore:
             commit = self.resolve(rev) if rev else self.place.landing_tip()
         if not reaches(self.repository, self.place.landed_tips(), commit):
             raise HarnessError(f"{commit[:12]} is not landed, so it cannot be pinned", id="pin_not_landed")
+        pinning.refuse_revoked(self.place, commit, allow=allow_revoked, hint=_PIN_ANYWAY)
         return self._write_lock(commit)
+
+    def revoked(self, commit: str) -> tuple[str, ...]:
+        """Updates that ``commit`` holds and that were taken back since."""
+        return pinning.revoked_updates(self.place, commit)
 
     # -- helpers -------------------------------------------------------------------------------
 

@@ -36,14 +36,21 @@ def resolve_pin(place: Place, at: str | None = None, *, allow_revoked: bool = Fa
     return pin
 
 
-def refuse_revoked(place: Place, commit: str, *, allow: bool = False) -> None:
+#: What helps against a revoked pin; true for verbs without the option too.
+_READ_ANYWAY = (
+    "harnessctl pin moves the lock to the landed tip; "
+    "harnessctl run and sessions resume read it all the same with --allow-revoked"
+)
+
+
+def refuse_revoked(place: Place, commit: str, *, allow: bool = False, hint: str = _READ_ANYWAY) -> None:
     """:raises RefusedError: ``pin_revoked``, unless ``allow``: ``commit`` holds what was taken back since."""
     revoked = () if allow else revoked_updates(place, commit)
     if revoked:
         raise RefusedError(
-            f"the pinned revision {commit[:12]} holds {', '.join(revoked)}, which was taken back since",
+            f"revision {commit[:12]} holds {', '.join(revoked)}, which was taken back since",
             id="pin_revoked",
-            hint="pin a newer revision, or pass --allow-revoked to read it all the same",
+            hint=hint,
         )
 
 
