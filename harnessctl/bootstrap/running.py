@@ -69,6 +69,7 @@ def run_session(
         say_exposure,
         settle_trust,
     )
+    from harnessctl.domain.errors import UsageError
     from harnessctl.domain.ids import new_ulid
     from harnessctl.layers.l2_execution.protection import close_memory
 
@@ -93,6 +94,12 @@ def run_session(
         allowed=options.allow_gate_inputs,
         extra=options.gate_inputs,
     )
+    if options.gate_inputs and not kept.gates:
+        raise UsageError(
+            "--gate-input says by what a gate judges, and there is no gate",
+            id="no_gate",
+            hint="add --gate CMD",
+        )
     say_exposure(kept, chosen.api_key_env, watcher.note)
     # The model's library takes seconds to load: it begins while the kernel starts.
     source.warm()
@@ -172,6 +179,7 @@ def resume_session(
         box = stopped.header.get("sandbox")
         kept = safety_of(environment, harness, kernel_python, (), sandbox=box).at(stopped.root)
         say_exposure(kept, chosen.api_key_env, watcher.note)
+        watcher.note(f"session {stopped.session} goes on, Python: {kernel_python.why}")
         source.warm()
         models = Models(source, lambda name: model_source(environment, chosen, name, on_progress))
         spec = replace(

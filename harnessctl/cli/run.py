@@ -16,6 +16,7 @@ from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
 from harnessctl.domain.errors import UsageError
+from harnessctl.domain.outcome import RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,9 +86,12 @@ def command(
         bool, typer.Option("--sandbox", help="Run kernel and gates in a sandbox (bubblewrap).")
     ] = False,
     sandbox_network: Annotated[
-        bool,
-        typer.Option("--sandbox-network/--no-sandbox-network", help="Whether the sandbox has a network."),
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--sandbox-network/--no-sandbox-network",
+            help="Whether the sandbox has a network; by default yes.",
+        ),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Let the gates and the Python of harness.toml run from now on.")
     ] = False,
@@ -134,7 +138,7 @@ def command(
                 allow_gate_inputs=tuple(allow_gate_input or ()),
                 no_gates=no_gates,
                 sandbox=sandbox,
-                network=sandbox_network,
+                network=_network(sandbox_network, sandbox=sandbox),
                 trust=trust,
                 ask=watcher.ask if sys.stdin.isatty() and sys.stderr.isatty() and not as_json else None,
             ),
@@ -144,6 +148,15 @@ def command(
             on_progress=watcher.progress,
         )
     conclude(outcome, watcher, as_json=as_json, json_events=json_events)
+
+
+def _network(wanted: bool | None, *, sandbox: bool) -> bool:
+    """:raises UsageError: the network of a sandbox is spoken of, and there is none."""
+    if wanted is not None and not sandbox:
+        raise UsageError(
+            "without a sandbox the network is there in any case", id="usage", hint="add --sandbox"
+        )
+    return wanted is not False
 
 
 def kernel_choice(python: str, kernel: str) -> dict[str, str | None]:
@@ -213,6 +226,8 @@ def _proposed(made: Mapping[str, Any]) -> str:
 
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
+    from harnessctl.commands.resume import LIMIT_FLAGS  # loaded by the run itself
+
     result, mask = outcome.result, opening.mask()
     if result.ending.answer and result.ending.answer.strip() != seen.strip():
         say(mask(result.ending.answer.rstrip("\n")))
@@ -222,6 +237,8 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     note(f"{result.ending.status}{reason}, {verified}")
     if result.ending.detail:
         note(mask(f"  {result.ending.detail}"))
+    if (flag := LIMIT_FLAGS.get(result.ending.reason)) and result.ending.status is RunStatus.BUDGET_EXHAUSTED:
+        note(f"  with a higher limit it goes on: harnessctl sessions resume {result.session} {flag} N")
     for gate in result.gates:
         status = str(gate["status"]).replace("_", " ")
         note(mask(f"  gate {gate['name']}: {status}, {gate['ms'] / 1000:.1f} s"))

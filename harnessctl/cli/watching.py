@@ -252,7 +252,10 @@ def event_lines(event: Event) -> list[str]:
     data = event.data
     match event.type:
         case EventType.HEADER:
-            return [f"session {data['session']}, {pin_words(data['pin'])}, Python: {data['python']['why']}"]
+            box = data.get("sandbox")
+            boxed = "" if box is None else f", in a sandbox with{'' if box['network'] else 'out'} network"
+            where = f"session {data['session']}, {pin_words(data['pin'])}"
+            return [f"{where}, Python: {data['python']['why']}{boxed}"]
         case EventType.REPLY if is_aside(event):
             return []
         case EventType.REPLY if "error" in data:

@@ -33,7 +33,7 @@ from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.tally import Tally
 
 #: Flags that raise a limit, by the reason that names the limit.
-_LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
+LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:
         raise UsageError(
             f"the session has used up a limit: {ending.detail}",
             id="limit_used",
-            hint=f"raise it with {_LIMIT_FLAGS[ending.reason]}; what was used before counts",
+            hint=f"raise it with {LIMIT_FLAGS[ending.reason]}; what was used before counts",
         )
 
 

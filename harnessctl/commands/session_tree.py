@@ -9,6 +9,7 @@ from typing import Any
 
 from harnessctl.domain.event import Event
 from harnessctl.domain.limits import Usage
+from harnessctl.domain.outcome import NO_END
 from harnessctl.rlm.lineage import descendants, seat_of, usage_by_node
 from harnessctl.rlm.log import LOG_NAME, read_log
 from harnessctl.rlm.occupancy import is_written
@@ -82,7 +83,7 @@ def _branch(seat: Seat, events: Sequence[Event], folder: Path, told: Mapping[str
     reason = str(data.get("reason") or "")
     if not data:
         log = folder / LOG_NAME
-        reason = "running" if log.exists() and is_written(log) else "no_end"
+        reason = "running" if log.exists() and is_written(log) else NO_END
     return Branch(seat, data.get("status"), reason, usage)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
+from harnessctl.domain.outcome import NO_END
 from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import LOG_NAME, read_trajectory
 from harnessctl.rlm.occupancy import is_written
@@ -148,7 +149,7 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
     return SessionSummary(
         id=folder.name,
         status=str(end["status"]) if end else None,
-        reason=str(end.get("reason") or "") if end else ("running" if running else "no_end"),
+        reason=str(end.get("reason") or "") if end else ("running" if running else NO_END),
         verified=bool(end and end.get("verified")),
         started=header.t,
         parent=header.data.get("parent"),
@@ -199,6 +200,8 @@ def lines_of(shown: ShownSession) -> Iterator[str]:
     """The session as plain text, a turn at a time."""
     for event in shown.events:
         yield from _lines(event)
+    if shown.summary.reason == NO_END:
+        yield f"cut off here; it can go on: harnessctl sessions resume {shown.summary.id}"
     yield from tree_lines(shown.tree)
     for problem in shown.damage:
         yield f"! log: {problem}"

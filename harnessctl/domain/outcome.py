@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from harnessctl.domain.errors import ExitCode
 
+#: In the place of a reason, for a session that was cut off before its end.
+NO_END = "no_end"
+
 
 class RunStatus(StrEnum):
     """A run ends in exactly one of these (CONTRACT 7)."""

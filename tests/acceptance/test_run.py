@@ -276,3 +276,24 @@ def test_a_broken_entry_at_the_pin(harnessctl: Run, script: Script, repo: Git, t
     assert "--skip-broken" in done.err
     result = harnessctl("run", "--json", "--skip-broken", "--model", model, "x", cwd=repo.root).json()
     assert result["skipped"] == ["memory/pref"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [("--no-sandbox-network", "add --sandbox"), ("--gate-input=check.sh", "add --gate CMD")],
+)
+def test_a_flag_that_would_change_nothing_is_refused(
+    harnessctl: Run, script: Script, repo: Git, flag: str, words: str
+) -> None:
+    done = harnessctl("run", flag, "--model", script({"content": "x"}), "x", cwd=repo.root, code=2)
+    assert words in done.err
+
+
+def test_a_spent_limit_says_how_the_session_goes_on(harnessctl: Run, script: Script, repo: Git) -> None:
+    model = script({"code": "1"}, {"code": "2"}, {"content": "Done."})
+    done = harnessctl("run", "--max-turns", "1", "--model", model, "x", cwd=repo.root, code=5)
+    (hint,) = re.findall(r"harnessctl (sessions resume \S+ --max-turns) N", done.err)
+    resumed = harnessctl(*hint.split(), "3", cwd=repo.root)
+    assert resumed.err.startswith(("session ", "You are root"))
+    assert f"session {hint.split()[2]} goes on" in resumed.err
+    assert resumed.out == "Done.\n"

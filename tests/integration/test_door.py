@@ -164,3 +164,16 @@ async def test_a_closed_door_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(HostError, match="does not answer"):
         Host(str(path)).call("echo", value=1)
+
+
+async def test_a_refusal_is_told_without_the_frames_behind_it(
+    asking: tuple[RunningKernel, Echo, Door],
+) -> None:
+    """Each line of a traceback is paid for by the model that reads it."""
+    kernel, _, _ = asking
+    for call in ("rlm('x')", "await rlm.get('x')", "harness.show('memory/none')"):
+        shown = await said(kernel, f"y = 1\n{call}")
+        assert call in shown
+        assert len(shown.strip().splitlines()) <= 9, shown
+        assert "harnessctl_kernel" not in shown.replace("/", "")
+        assert "concurrent" not in shown

@@ -120,7 +120,7 @@ def _bounded(summary: Summary, tokens: int, meter: Meter) -> Summary:
 
 def _said(folded: int, gone: Leaving | None, tokens: tuple[int, int], note: str) -> str:
     """The sentence for people."""
-    parts = [f"{folded} texts folded"] if folded else []
+    parts = [f"{folded} text{'' if folded == 1 else 's'} folded"] if folded else []
     parts += [f"events {spans_text(gone.spans)} left the view"] if gone is not None else []
     why = f"; the summary is from the log ({note[:NOTED]})" if note else ""
     return f"context: {' and '.join(parts)}; about {tokens[0]:,} tokens became {tokens[1]:,}{why}"

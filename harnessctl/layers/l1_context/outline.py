@@ -68,10 +68,17 @@ def _entries(events: Iterable[Event]) -> list[Entry]:
         elif event.type in _OWN_LINE or (
             event.type is EventType.MESSAGE and event.data.get("state") != "queued"
         ):
-            found.append(Entry(event.n, event.n, text=f"{event.type}: {_quoted(event_text(event))}"))
+            found.append(Entry(event.n, event.n, text=f"{event.type}: {_said(event)}"))
         elif current is not None and event.turn == current.turns[0]:
             _add(current, event)
     return found
+
+
+def _said(event: Event) -> str:
+    if event.type is EventType.CHILD:
+        words = (event.data.get("name"), event.data.get("state"), event.data.get("reason"))
+        return " ".join(str(word) for word in words if word)
+    return _quoted(event_text(event))
 
 
 def _add(entry: Entry, event: Event) -> None:

@@ -130,7 +130,21 @@ class Shell:
             # The frames inside this module tell nobody anything.
             self.ip._showtraceback(kind, value, [f"{kind.__name__}: {value}"])
         else:
+            forget_inner_frames(value)
             self.original_showtraceback(*args, **options)
+
+
+def forget_inner_frames(error: BaseException | None) -> None:
+    """Cut the traceback where the cell's own code called into this package.
+
+    What is below costs a reader forty lines, and the cell can change none of it.
+    """
+    trace = error.__traceback__ if error is not None else None
+    here = os.path.dirname(__file__)
+    while trace is not None and trace.tb_next is not None:
+        if os.path.dirname(trace.tb_next.tb_frame.f_code.co_filename) == here:
+            trace.tb_next = None
+        trace = trace.tb_next
 
 
 class CommandError(Exception):

@@ -64,6 +64,13 @@ def test_newest_first_with_how_they_ended(state: Path) -> None:
     assert listed[1].usage == {"tokens": 7}
 
 
+def test_one_that_was_cut_off_says_how_it_goes_on(state: Path) -> None:
+    assert f"cut off here; it can go on: harnessctl sessions resume {CUT}" in lines_of(
+        show_session(state, CUT, mask)
+    )
+    assert not [line for line in lines_of(show_session(state, OLD, mask)) if "cut off" in line]
+
+
 def test_a_session_whose_log_is_held_runs(state: Path) -> None:
     recorder = Recorder.open(state / "sessions" / CUT, SystemClock())
     assert list_sessions(state, mask)[0].reason == "running"
