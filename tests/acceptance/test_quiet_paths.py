@@ -35,7 +35,9 @@ def probe(git: Git, *args: str) -> dict[str, object]:
     return dict(json.loads(done.stderr.split("PROBE")[-1]))
 
 
-@pytest.mark.parametrize("args", [("list",), ("list", "--json"), ("check", "--staged"), ("prompt",), ("--help",)])
+@pytest.mark.parametrize(
+    "args", [("list",), ("list", "--json"), ("check", "--staged"), ("prompt",), ("--help",)]
+)
 def test_no_socket_and_nothing_heavy(harnessctl: Run, repo: Git, args: tuple[str, ...]) -> None:
     harnessctl("init", cwd=repo.root)
     harnessctl("add", "memory/x", cwd=repo.root, input="---\ndescription: a lesson\n---\nBody\n")
