@@ -60,6 +60,11 @@ class NotFoundError(HarnessError):
     """The named entry, revision, session, proposal or file is not there."""
 
 
+def install_hint(extra: str) -> str:
+    """How to install harnessctl with an optional dependency; it is on no package index."""
+    return f"from a clone of harnessctl: pip install '.[{extra}]'"
+
+
 class MissingExtraError(UsageError):
     """An optional dependency is not installed; the hint holds the command that adds it."""
 
@@ -67,5 +72,5 @@ class MissingExtraError(UsageError):
         super().__init__(
             f"{what} needs the '{extra}' extra, which is not installed",
             id="missing_extra",
-            hint=f"pip install 'harnessctl[{extra}]'",
+            hint=install_hint(extra),
         )

