@@ -17,9 +17,10 @@ def command(
 ) -> None:
     """Look for what crashes and other tools leave behind, and say what would put it right.
 
-    Stale lock files, proposals that are decided already, refs of sessions that ended, a pin that cannot
-    be read, damaged logs, kernels that outlived their session (by process id and start time), run state
-    that others can read. Without --fix nothing is changed. Exit code 1 while something is wrong.
+    Stale lock files, a branch that lost its harness, a harness.toml or a pin that cannot be read, proposals
+    that are decided already, refs of sessions that ended, damaged logs, kernels that outlived their session
+    (by process id and start time), run state that others can read. Without --fix nothing is changed. Exit
+    code 1 while something is wrong.
     """
     from harnessctl.commands.doctor import doctor
 
@@ -39,5 +40,7 @@ def command(
                 say(f"    for you: {one.repair.remedy}")
             else:
                 say(f"    would: {one.repair.remedy}")
+        if any(one.repair.act and not one.fixed and not one.failed for one in found.found):
+            say("harnessctl doctor --fix does what is said after 'would'")
     if found.ill:
         raise typer.Exit(int(ExitCode.FAILED))

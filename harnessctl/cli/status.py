@@ -27,6 +27,9 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
 
 
 def _tell(found: Status) -> None:
+    if found.mode is None and found.wrong:
+        _tell_wrong(found)
+        return
     if found.mode is None:
         say("no harness here: runs work with an empty one; harnessctl init starts one")
         return
@@ -47,12 +50,21 @@ def _tell(found: Status) -> None:
         say(f"  {found.problem.hint}")
     if found.unread:
         say(f"{_count(found.unread, 'landed update')} that the next run does not read: harnessctl pin")
+    _tell_wrong(found)
     for finding in found.broken:
+        if finding.path.endswith("harness.toml") and found.wrong:
+            continue  # said above, with what to do
         say(f"broken: {finding.path}: {finding.rule}: {finding.message}")
     conflicts = f", {found.conflicts} in conflict" if found.conflicts else ""
     say(f"{_count(found.proposals, 'open proposal')}{conflicts}")
     for place in found.in_use:
         say(f"in use: {place}; nothing lands there meanwhile")
+
+
+def _tell_wrong(found: Status) -> None:
+    for one in found.wrong:
+        say(f"wrong: {one.what}")
+        say(f"  {one.remedy}")
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -93,6 +93,7 @@ def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from _modes(store.place.environment.state_home, store.state_dir)
     logs = sorted((store.state_dir / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
+    yield from repairs.lost_harness(store.place, store.readable_lock())
     if store.mode is not None:
         yield from repairs.left_over_proposals(store.writer)
         yield from repairs.left_over_decisions(store.writer)
@@ -105,10 +106,20 @@ def _all(store: HarnessStore) -> Iterator[Repair]:
 
 
 def _pin(store: HarnessStore) -> Iterator[Repair]:
+    pinned = ""
     try:
-        store.pin()
+        pinned = store.pin().commit
     except HarnessError as error:
-        yield Repair(error.id, f"the pin cannot be read: {error.message}", error.hint)
+        yield Repair(error.id, f"the pin cannot be read: {error.message}", _pin_remedy(store, error))
+    yield from repairs.broken_policies(store.place, pinned)
+
+
+def _pin_remedy(store: HarnessStore, error: HarnessError) -> str:
+    """What a person can do; a pin that is here and not on the branch may mean that the branch was moved."""
+    if error.id != "pin_not_landed":
+        return error.hint
+    was = f"git reflog show {store.branch} lists where it was"
+    return f"if '{store.branch}' was moved, {was}; if not, {error.hint}"
 
 
 def _kernel(folder: Path) -> Iterator[Repair]:

@@ -8,6 +8,8 @@ from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.pin import Mode, Pin, PinSource
 from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.landing import repairs
+from harnessctl.layers.l3_durable.landing.repairs import Repair
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 
@@ -21,6 +23,7 @@ class Status:
     :ivar unread: landed updates that the next run will not read.
     :ivar pushed: whether the landed tip is on the remote ("not pushed" when False); None without one.
     :ivar in_use: work trees that have the branch checked out or half rebased, in words.
+    :ivar wrong: what keeps the harness from being read, with what to do.
     """
 
     mode: Mode | None
@@ -35,6 +38,7 @@ class Status:
     unread: int
     pushed: bool | None
     in_use: tuple[str, ...]
+    wrong: tuple[Repair, ...] = ()
 
     @property
     def pinned(self) -> str:
@@ -60,6 +64,7 @@ class Status:
             "unread": self.unread,
             "pushed": self.pushed,
             "in_use": list(self.in_use),
+            "wrong": [{"id": w.id, "what": w.what, "remedy": w.remedy} for w in self.wrong],
         }
 
 
@@ -86,4 +91,8 @@ def status(store: HarnessStore) -> Status:
         unread=store.unread(pin) if pin else 0,
         pushed=store.pushed(tip) if tip else None,
         in_use=store.in_use(),
+        wrong=(
+            *repairs.lost_harness(store.place, store.readable_lock()),
+            *repairs.broken_policies(store.place, pin.commit if pin else ""),
+        ),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.commands.doctor import Health, doctor
+from harnessctl.commands.status import status
 from harnessctl.domain.errors import RefusedError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l2_execution.registration import Registration, start_time
@@ -191,3 +192,50 @@ def test_an_agent_may_look_and_not_touch(
 
 def test_without_a_harness_there_is_still_something_to_look_at(repo: Git) -> None:
     assert doctor(store_of(repo)).found == ()
+
+
+def test_a_branch_that_was_moved_off_its_harness(repo: Git, store: HarnessStore) -> None:
+    pinned = store.landed_tip()
+    repo("update-ref", "refs/heads/harness", "main")
+    found = doctor(store_of(repo)).found
+    assert [one.repair.id for one in found] == ["lost_harness"]
+    assert "holds no .harness/" in found[0].repair.what
+    assert "git reflog show harness" in found[0].repair.remedy
+    assert pinned in found[0].repair.remedy
+    assert [one.id for one in status(store_of(repo)).wrong] == ["lost_harness"]
+    repo("branch", "-D", "harness")
+    found = doctor(store_of(repo)).found
+    assert "there is no such branch" in found[0].repair.what
+    repo("branch", "harness", pinned)
+    assert doctor(store_of(repo)).found == ()
+    assert status(store_of(repo)).wrong == ()
+
+
+def test_a_pin_that_is_no_longer_on_the_branch(repo: Git, store: HarnessStore) -> None:
+    first = store.landed_tip()
+    landed = land(store, "a", "one")
+    store.move_pin(landed.commit)
+    repo("update-ref", "refs/heads/harness", first)
+    found = doctor(store_of(repo)).found
+    assert [one.repair.id for one in found] == ["pin_not_landed"]
+    assert "git reflog show harness" in found[0].repair.remedy
+
+
+def test_a_repository_without_a_harness_lost_none(repo: Git) -> None:
+    assert doctor(store_of(repo)).found == ()
+
+
+@pytest.mark.parametrize("in_tree", [False, True])
+def test_a_policy_that_cannot_be_read(repo: Git, in_tree: bool) -> None:
+    store_of(repo).initialise(in_tree=in_tree)
+    repo.commit("start")
+    if not in_tree:
+        repo("checkout", "-q", "harness")
+    repo.write(".harness/harness.toml", "schema = 1\n[run\n")
+    repo("commit", "-qam", "broken")
+    repo("checkout", "-q", "main")
+    found = doctor(store_of(repo)).found
+    assert [one.repair.id for one in found] == ["broken_policy"]
+    assert "not valid TOML" in found[0].repair.what
+    assert ("git worktree add" in found[0].repair.remedy) is not in_tree
+    assert [one.id for one in status(store_of(repo)).wrong] == ["broken_policy"]

@@ -14,14 +14,17 @@ from functools import partial
 from pathlib import Path
 
 from harnessctl.domain.errors import HarnessError
-from harnessctl.domain.ids import record_path
-from harnessctl.layers.l3_durable.content import Content
+from harnessctl.domain.ids import HARNESS_DIR, record_path
+from harnessctl.domain.pin import Lock, Mode
+from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.landing.proposals import list_proposals
 from harnessctl.layers.l3_durable.landing.writer import Writer
-from harnessctl.layers.l3_durable.places.mode import Place
+from harnessctl.layers.l3_durable.places.mode import MODE_KEY, Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, LIVE, PROPOSALS, RESCUE
+from harnessctl.layers.l3_durable.rules.policy import check_policy
 
 #: Seconds after which a lock file of git is nobody's: git holds one for milliseconds.
 STALE_S = 60.0
@@ -54,6 +57,37 @@ def stale_locks(place: Place) -> Iterator[Repair]:
         if age is not None and age > STALE_S:
             what = f"{file} is {age / 60:.0f} minutes old: what it locks cannot be changed"
             yield Repair("stale_lock", what, "remove it, if no git is at work there", file.unlink)
+
+
+def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
+    """A branch that should hold the harness and does not: it was moved or removed with git."""
+    stated = place.repository.config(MODE_KEY) == Mode.BRANCH.value
+    if place.mode is not None or not (stated or lock):
+        return
+    tip = place.local_tip()
+    what = f"its tip {tip[:12]} holds no {HARNESS_DIR}/" if tip else "there is no such branch here"
+    remedy = f"git reflog show {place.branch} lists where it was"
+    if lock and place.repository.has(lock.commit):
+        remedy += f"; {LOCK_NAME} pins {lock.commit}, which is still here (git log {lock.commit[:12]})"
+    elif lock:
+        remedy += f"; {LOCK_NAME} pins {lock.commit}, which is to be fetched from where others have it"
+    remedy += "; point the branch at the right one with git"
+    yield Repair("lost_harness", f"branch '{place.branch}' should hold the harness, and {what}", remedy)
+
+
+def broken_policies(place: Place, pinned: str) -> Iterator[Repair]:
+    """A ``harness.toml`` that cannot be read, at what is landed or followed, or at ``pinned`` ("": none)."""
+    again = "commit, then harnessctl pin"
+    remedy = f"mend it where the branch is checked out (git worktree add FOLDER {place.branch}), {again}"
+    if place.mode is Mode.IN_TREE:
+        remedy = f"mend {HARNESS_DIR}/{POLICY} and commit it"
+    commits = [place.tip() or "", *place.landed_tips(), pinned]
+    for commit in dict.fromkeys(filter(None, commits)):
+        data = _content(place, commit).read(POLICY)
+        for finding in check_policy(data) if data is not None else ():
+            where = "the pinned revision" if commit == pinned else "revision"
+            what = f"{POLICY} of {where} {commit[:12]} cannot be read: {finding.message}"
+            yield Repair("broken_policy", what, remedy)
 
 
 def _age(path: Path) -> float | None:
