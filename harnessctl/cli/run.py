@@ -254,7 +254,10 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     for copy in result.changed_skills:
         note(f"  the copy of {copy['entry']} was changed: {', '.join(copy['files'][:SHOWN_FILES])}")
     for move in result.moved:
-        note(f"  {move.name}: {move.before or 'absent'} -> {move.after or 'absent'}")
+        old, new = move.before_commit or move.before, move.after_commit or move.after
+        note(f"  {move.name}: {old or 'absent'} -> {new or 'absent'}")
+    if result.moved:
+        note("  who moved it: git reflog show REF; what now stands there: git log, harnessctl status")
     total = result.total
     cost = watching.cost_words(total.cost_usd)
     about = "about " if total.estimated else ""

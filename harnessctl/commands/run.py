@@ -201,10 +201,14 @@ def _result(
         turns=tally.last_turn,
         proposals=tuple(one.to_json() for one in ports.settled),
         changed_skills=tuple(ports.changed_skills),
-        moved=tuple(
-            Moved(name, tally.harness_state.get(name), end.harness_state.get(name)) for name in end.moved
-        ),
+        moved=tuple(_moved(name, ports, tally.harness_state, end.harness_state) for name in end.moved),
     )
+
+
+def _moved(name: str, ports: RunPorts, before: Mapping[str, str], after: Mapping[str, str]) -> Moved:
+    old, new = before.get(name), after.get(name)
+    commit_of = ports.harness_state.commit_of
+    return Moved(name, old, new, commit_of(name, old), commit_of(name, new))
 
 
 def _changes(worktree: WorkTree, before: str, after: str) -> tuple[FileChange, ...]:

@@ -45,6 +45,9 @@ class NoFence:
         """None."""
         return ()
 
+    def commit_of(self, name: str, value: str | None) -> None:
+        """Not looked for."""
+
 
 class SharedPin:
     """The root's :class:`~harnessctl.rlm.ports.PinWatch`, held by the root."""

@@ -49,6 +49,10 @@ class HarnessState(Protocol):
         """Names that differ between two captures for no reason that the host knows of."""
         ...
 
+    def commit_of(self, name: str, value: str | None) -> str | None:
+        """Commit at which a capture of this process found ``name`` with ``value``, None where unknown."""
+        ...
+
 
 class PinWatch(Protocol):
     """The revision a session reads, kept and watched while it runs."""

@@ -41,15 +41,26 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A harness ref or the lock, with its value at the start and at the end; None where there was none."""
+    """A harness ref or the lock, with its value at the start and at the end; None where there was none.
+
+    :ivar before_commit: where a ref was, None for what is no ref, or where that is not known.
+    """
 
     name: str
     before: str | None
     after: str | None
+    before_commit: str | None = None
+    after_commit: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """The move as it stands in the result."""
-        return {"name": self.name, "before": self.before, "after": self.after}
+        return {
+            "name": self.name,
+            "before": self.before,
+            "after": self.after,
+            "before_commit": self.before_commit,
+            "after_commit": self.after_commit,
+        }
 
 
 @dataclass(frozen=True)

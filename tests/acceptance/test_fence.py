@@ -56,13 +56,16 @@ def test_a_cell_that_moves_the_harness_ref(harnessctl: Run, script: Script, star
     assert before != after
     assert {str(before)[:7], str(after)[:7]} == {"sha256:"}
     assert before == entries
+    now, was = started("rev-parse", REF), started("rev-parse", f"{REF}@{{1}}")
+    assert (move["before_commit"], move["after_commit"]) == (was, now)
 
 
 def test_it_is_said_in_words_with_both_values(harnessctl: Run, script: Script, started: Git) -> None:
+    tip = started("rev-parse", REF)
     model = script({"content": "I move it.", "code": shell(f"git update-ref -d {REF}")}, DONE)
     done = harnessctl("run", "--model", model, "x", cwd=started.root, code=ExitCode.REFUSED)
-    assert f"{REF}: sha256:" in done.err
-    assert "-> absent" in done.err
+    assert f"{REF}: {tip} -> absent" in done.err
+    assert "git reflog show" in done.err
 
 
 @pytest.mark.parametrize(

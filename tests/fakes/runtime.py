@@ -51,6 +51,9 @@ class StillFence:
     def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k)))
 
+    def commit_of(self, name: str, value: str | None) -> str | None:
+        return f"commit of {value}" if name.startswith("refs/") else None
+
 
 class HeldPin:
     """A pin that a test takes back by naming updates."""

@@ -197,4 +197,12 @@ async def test_harness_state_that_moved_is_exit_6_with_both_values(here: Here) -
     outcome = await here.run({"content": "A."})
     assert outcome.exit_code is ExitCode.REFUSED
     moved = valid(outcome)["moved"]
-    assert moved == [{"name": "refs/heads/harness", "before": "sha256:1", "after": "sha256:1x"}]
+    assert moved == [
+        {
+            "name": "refs/heads/harness",
+            "before": "sha256:1",
+            "after": "sha256:1x",
+            "before_commit": "commit of sha256:1",
+            "after_commit": "commit of sha256:1x",
+        }
+    ]

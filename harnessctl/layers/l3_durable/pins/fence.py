@@ -29,6 +29,7 @@ class HarnessFence:
     def __init__(self, place: Place, operations: Operations) -> None:
         self._place = place
         self._operations = operations
+        self._commits: dict[tuple[str, str], str] = {}
 
     def capture(self) -> Mapping[str, str]:
         """Ref -> entries digest; ``harness.lock`` -> digest of its bytes or ``absent``, after the words
@@ -43,8 +44,14 @@ class HarnessFence:
         elif remote and self._place.remote_ref:
             found[self._place.remote_ref] = remote
         state = {name: self._digest(commit) for name, commit in sorted(found.items())}
+        for name, value in state.items():
+            self._commits.setdefault((name, value), found[name])
         settings = {key: self._place.repository.config_now(key) or UNSET for key in (BRANCH_KEY, MODE_KEY)}
         return state | settings | {LOCK_NAME: self._lock()}
+
+    def commit_of(self, name: str, value: str | None) -> str | None:
+        """Commit at which a capture first found the ref ``name`` with ``value``, None where unknown."""
+        return self._commits.get((name, value or ""))
 
     def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
         """What differs between two captures and is not explained by the host's own operation log."""
