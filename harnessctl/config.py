@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.errors import UsageError
+from harnessctl.domain.ids import suggestion
 from harnessctl.domain.limits import Limits
 
 #: Bytes of a settings file, and dots in one key: tomllib takes time that grows with the square of both.
@@ -151,6 +152,7 @@ class _Key:
     env: str = ""
     git: str = ""
     repository: bool = True
+    flag: str = ""
 
 
 def _text(value: Any) -> str:
@@ -173,7 +175,10 @@ def gate_command(value: Any) -> str:
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("a whole number is wanted")
-    number = int(value)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError("a whole number is wanted") from None
     if number < 0:
         raise ValueError("a number that is not negative is wanted")
     return number
@@ -182,7 +187,10 @@ def _count(value: Any) -> int:
 def _amount(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a number is wanted")
-    number = float(value)
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError("a number is wanted") from None
     if not 0 <= number < float("inf"):
         raise ValueError("a finite number that is not negative is wanted")
     return number
@@ -222,7 +230,7 @@ _KEYS = (
     _Key("run.model", _text, "HARNESSCTL_MODEL", "harness.model"),
     _Key("run.python", _text, "HARNESSCTL_PYTHON", "harness.python"),
     _Key("run.window", _count, "HARNESSCTL_WINDOW", "harness.window"),
-    _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol"),
+    _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol", flag="--protocol"),
     _Key("model.api_base", _text, "HARNESSCTL_API_BASE", repository=False),
     _Key("model.api_key_env", _text, "HARNESSCTL_API_KEY_ENV", repository=False),
     _Key("model.max_output", _count, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
@@ -230,11 +238,11 @@ _KEYS = (
     _Key("model.top_p", _amount, "HARNESSCTL_TOP_P", "harness.topP", repository=False),
     _Key("budgets.turns", _count, "HARNESSCTL_TURNS", "harness.turns"),
     _Key("budgets.tokens", _count, "HARNESSCTL_TOKENS", "harness.tokens"),
-    _Key("budgets.cost_usd", _amount, "HARNESSCTL_COST_USD", "harness.costUsd"),
-    _Key("budgets.wall_s", _amount, "HARNESSCTL_WALL_S", "harness.wallS"),
+    _Key("budgets.cost_usd", _amount, "HARNESSCTL_COST_USD", "harness.costUsd", flag="--max-cost"),
+    _Key("budgets.wall_s", _amount, "HARNESSCTL_WALL_S", "harness.wallS", flag="--max-time"),
     _Key("budgets.depth", _count, "HARNESSCTL_DEPTH", "harness.depth"),
     _Key("budgets.children", _count, "HARNESSCTL_CHILDREN", "harness.children"),
-    _Key("budgets.cell_s", _amount, "HARNESSCTL_CELL_S", "harness.cellS"),
+    _Key("budgets.cell_s", _amount, "HARNESSCTL_CELL_S", "harness.cellS", flag="--cell-time"),
     _Key("prompt.tokens", _count, "HARNESSCTL_PROMPT_TOKENS", "harness.promptTokens"),
     _Key("prompt.files_tokens", _count, "HARNESSCTL_PROMPT_FILES_TOKENS", "harness.promptFilesTokens"),
     _Key("review.require_shared", _flag, "", "harness.requireShared"),
@@ -278,11 +286,67 @@ def load_settings(
                 values[key.name] = key.read(raw)
             except ValueError as error:
                 raise UsageError(
-                    f"{source}: {key.name}: {error}", id="bad_config", hint="mend the value"
+                    f"{_said(key, source, raw)}: {error}", id="bad_config", hint="mend the value"
                 ) from error
             sources[key.name] = source
             break
     return _settings(values, sources, _gates(harness))
+
+
+def _said(key: _Key, source: str, raw: Any) -> str:
+    """A setting as the user wrote it: an option, a variable, or a key of a file."""
+    if source == "flags" and key.flag:
+        return f"{key.flag} {raw}"
+    return f"{source}={raw}" if source == key.env else f"{source}: {key.name}"
+
+
+#: Tables and keys of ``harness.toml`` that are no settings of their own.
+_POLICY = ("schema", *(f"gates.{field}" for field in ("name", "command", "inputs", "timeout_s", "attempts")))
+#: Keys of git configuration that harnessctl writes for itself.
+_OWN_GIT = ("harness.mode", "harness.repositoryId")
+
+
+def unread_keys(
+    *,
+    user: Mapping[str, Any] | None = None,
+    git: Iterable[str] = (),
+    harness: Mapping[str, Any] | None = None,
+) -> tuple[str, ...]:
+    """A sentence for each key of a source that nothing reads, with what was perhaps meant.
+
+    :param git: names of the keys that are set below ``harness.``, any letter case.
+    """
+    everywhere = [key.name for key in _KEYS]
+    shared = [*(key.name for key in _KEYS if key.repository), *_POLICY]
+    known = {name.lower(): name for name in (*GIT_KEYS, *_OWN_GIT)}
+    found = [("config.toml", name, everywhere) for name in _names(user) if name not in everywhere]
+    found += [("git config", name, list(known.values())) for name in git if name.lower() not in known]
+    found += [
+        ("harness.toml", name, shared) for name in _names(harness) if name not in shared and _ours(name)
+    ]
+    return tuple(_unread(source, name, names) for source, name, names in found)
+
+
+def _ours(name: str) -> bool:
+    """No for what ``[review]`` holds for other tools; a slip of a key of ours is none of that."""
+    known = [key.name for key in _KEYS]
+    return not name.startswith("review.") or bool(suggestion(name, known))
+
+
+def _unread(source: str, name: str, known: list[str]) -> str:
+    if source == "harness.toml" and name in (key.name for key in _KEYS):
+        return f"{source}: '{name}' is not read from a repository: it is the user's own to set"
+    return f"{source}: '{name}' is read by nothing. {suggestion(name, known)}".rstrip()
+
+
+def _names(tables: Mapping[str, Any] | None) -> list[str]:
+    """Dotted names of what is set, tables one level deep; each once."""
+    found = []
+    for table, value in (tables or {}).items():
+        rows = value if isinstance(value, list) else [value]
+        inner = [f"{table}.{key}" for row in rows if isinstance(row, Mapping) for key in row]
+        found += inner or ([] if isinstance(value, Mapping) else [table])
+    return list(dict.fromkeys(found))
 
 
 def _at(tables: Mapping[str, Any] | None, name: str) -> Any:

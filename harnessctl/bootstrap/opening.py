@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from harnessctl.config import (
     parse_toml,
     read_environment,
     read_toml,
+    unread_keys,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +76,18 @@ def settings(
         git=git,
         harness=parse_toml(snapshot.policy, "harness.toml"),
     )
+
+
+def unread_settings(environment: Environment, harness: HarnessStore, commit: str) -> tuple[str, ...]:
+    """A sentence for each setting that nothing reads: the user's, git's, the policy's at ``commit``."""
+    from harnessctl.domain.errors import UsageError
+    from harnessctl.layers.l3_durable.content import POLICY
+
+    policy = {}
+    with suppress(UsageError):  # said elsewhere, with what to do
+        policy = parse_toml((harness.content(commit).read(POLICY) if commit else b"") or b"", POLICY)
+    names = harness.repository.config_names("harness.")
+    return unread_keys(user=user_config(environment), git=names, harness=policy)
 
 
 def mask() -> Callable[[str], str]:

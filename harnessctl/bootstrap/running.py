@@ -17,7 +17,7 @@ from harnessctl.bootstrap.adapters import (
     repository_files,
     safety_of,
 )
-from harnessctl.bootstrap.opening import settings, store, store_at
+from harnessctl.bootstrap.opening import settings, store, store_at, unread_settings
 from harnessctl.config import Environment, Settings, read_environment
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def run_session(
     pin = harness.pin(at, allow_revoked=allow_revoked)
     snapshot = harness.snapshot_at(pin.commit)
     chosen = settings(environment, harness, snapshot, flags)
+    for line in unread_settings(environment, harness, pin.commit):
+        watcher.note(f"note: {line}")
     source = model_source(environment, chosen, model, on_progress)
     pinned = () if options.no_gates else chosen.gates
     settle_trust(pinned, None if python or kernel else brought_python(chosen), harness.state_dir, options)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from harnessctl.bootstrap import opening
-from harnessctl.cli.output import print_json, say
+from harnessctl.cli.output import note, print_json, say
+from harnessctl.config import read_environment
 from harnessctl.domain.errors import ExitCode
 
 
@@ -24,7 +25,11 @@ def command(
     """
     from harnessctl.commands.doctor import doctor
 
-    found = doctor(opening.store(), fix=fix)
+    environment = read_environment()
+    store = opening.store(environment)
+    found = doctor(store, fix=fix)
+    for line in opening.unread_settings(environment, store, store.place.tip() or ""):
+        note(f"note: {line}")
     if as_json:
         print_json(found.to_json())
     elif not found.found:

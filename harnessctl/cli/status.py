@@ -8,7 +8,8 @@ import typer
 
 from harnessctl.bootstrap import opening
 from harnessctl.cli.landing import tell_pushed
-from harnessctl.cli.output import print_json, say
+from harnessctl.cli.output import note, print_json, say
+from harnessctl.config import read_environment
 from harnessctl.domain.pin import Mode
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     """Mode, pin, tip, open proposals: where the harness of this repository stands."""
     from harnessctl.commands.status import status
 
-    found = status(opening.store())
+    environment = read_environment()
+    store = opening.store(environment)
+    found = status(store)
+    for line in opening.unread_settings(environment, store, found.pin.commit if found.pin else ""):
+        note(f"note: {line}")
     if as_json:
         print_json(found.to_json())
     else:

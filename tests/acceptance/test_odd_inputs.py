@@ -137,3 +137,24 @@ def test_a_run_that_touched_its_own_log_is_not_verified(
     done = harnessctl("run", "--gate", "true", "--model", model, "--json", "x", cwd=started.root, code=1)
     result = done.json()
     assert (result["status"], result["reason"], result["verified"]) == ("failed", "storage", False)
+
+
+@pytest.mark.kernel
+def test_misspelt_settings_are_told_and_stop_nothing(
+    repo: Git, harnessctl: Run, script: Script, home: Path
+) -> None:
+    harnessctl("init", cwd=repo.root)
+    (home / "config/harnessctl").mkdir(parents=True)
+    (home / "config/harnessctl/config.toml").write_text("[budgets]\nturn = 3\n")
+    repo("config", "harness.modle", "x")
+    repo("checkout", "-q", "harness")
+    repo.write(".harness/harness.toml", "schema = 1\n[budgets]\ntoken = 3\n")
+    repo("commit", "-qam", "policy")
+    repo("checkout", "-q", "main")
+    harnessctl("pin", cwd=repo.root)
+    for call in (["status"], ["doctor"], ["run", "--model", script({"content": "done"}), "x"]):
+        said = harnessctl(*call, cwd=repo.root).err
+        for name, meant in (("turn", "turns"), ("token", "tokens")):
+            assert said.count(f"'budgets.{name}' is read by nothing. did you mean 'budgets.{meant}'?") == 1
+        assert said.count("git config: 'harness.modle'") == 1
+    assert json.loads(harnessctl("status", "--json", cwd=repo.root).out)["mode"] == "branch"

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harnessctl.config import Settings, load_settings, parse_toml, read_environment
+from harnessctl.config import (
+    GIT_KEYS,
+    Settings,
+    describe_keys,
+    load_settings,
+    parse_toml,
+    read_environment,
+    unread_keys,
+)
 from harnessctl.domain.errors import UsageError
 
 
@@ -64,7 +72,7 @@ def test_budgets_and_gates_from_the_pin() -> None:
         ({"harness": {"budgets": {"turns": 1.5}}}, "harness.toml"),
         ({"harness": {"gates": [{"name": "x"}]}}, "harness.toml"),
         ({"harness": {"gates": [{"name": "x", "command": " \n# y"}]}}, "harness.toml"),
-        ({"flags": {"budgets.cost_usd": "nan"}}, "flags"),
+        ({"flags": {"budgets.cost_usd": "nan"}}, "--max-cost"),
     ],
 )
 def test_bad_values_name_their_source(where: dict[str, object], source: str) -> None:
@@ -91,3 +99,47 @@ def test_the_page_is_made_from_the_table() -> None:
     assert made.stdout == (docs / "configuration.md").read_text(), (
         "python docs/configuration.py > docs/configuration.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({"flags": {"run.protocol": "tools"}}, "--protocol tools: one of auto, tool, fence is wanted"),
+        ({"env": {"HARNESSCTL_TURNS": "abc"}}, "HARNESSCTL_TURNS=abc: a whole number is wanted"),
+        ({"env": {"HARNESSCTL_WALL_S": "abc"}}, "HARNESSCTL_WALL_S=abc: a number is wanted"),
+        ({"git": {"harness.turns": "x"}}, "git config: budgets.turns: a whole number is wanted"),
+    ],
+)
+def test_a_bad_value_is_said_as_it_was_written(where: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_settings(**where)  # type: ignore[arg-type]
+    assert caught.value.message == said
+
+
+def test_keys_that_nothing_reads_are_named_with_what_was_meant() -> None:
+    said = unread_keys(
+        user={"budgets": {"turn": 3, "tokens": 4}, "gates": [], "run": {}},
+        git=["harness.mode", "harness.repositoryid", "harness.costusd", "harness.modle"],
+        harness=parse_toml(
+            b"schema = 1\n[budget]\nturns = 3\n[model]\napi_base = 'x'\n[review]\n"
+            b"tool = 1\nrequire_share = true\n"
+            b"[[gates]]\nname = 't'\ncommand = 'x'\ntimeout = 1\n[[gates]]\nname = 'u'\ncommand = 'x'\n",
+            "harness.toml",
+        ),
+    )
+    assert said == (
+        "config.toml: 'budgets.turn' is read by nothing. did you mean 'budgets.turns'?",
+        "config.toml: 'gates' is read by nothing.",
+        "git config: 'harness.modle' is read by nothing. did you mean 'harness.mode'?",
+        "harness.toml: 'budget.turns' is read by nothing. did you mean 'budgets.turns'?",
+        "harness.toml: 'model.api_base' is not read from a repository: it is the user's own to set",
+        "harness.toml: 'review.require_share' is read by nothing. did you mean 'review.require_shared'?",
+        "harness.toml: 'gates.timeout' is read by nothing. did you mean 'gates.timeout_s'?",
+    )
+
+
+def test_every_setting_may_be_written_where_it_is_read() -> None:
+    names = [row.split("`")[1].partition(".") for row in describe_keys()]
+    assert unread_keys(user={"budgets": {"turns": 1}}, git=GIT_KEYS) == ()
+    for table, _, key in names:
+        assert unread_keys(user={table: {key: 1}}) == ()

@@ -129,6 +129,11 @@ class Repository:
         except KeyError:
             return None
 
+    def config_names(self, prefix: str) -> tuple[str, ...]:
+        """Names of configuration keys that are set and begin with ``prefix``, in lower case, each once."""
+        names = (str(entry.name) for entry in self.raw.config)
+        return tuple(dict.fromkeys(name for name in names if name.startswith(prefix)))
+
     def config_now(self, key: str) -> str | None:
         """As :meth:`config`, from the file as it is now: libgit2 may answer from what it read before."""
         return Repository.open(self.root or self.git_dir).config(key)
