@@ -11,6 +11,7 @@ import pytest
 from harnessctl.commands.doctor import doctor
 from harnessctl.commands.init import init
 from harnessctl.commands.log import log
+from harnessctl.commands.rollback import rollback
 from harnessctl.commands.status import status
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.pin import Mode, PinSource
@@ -76,7 +77,8 @@ def test_accept_on_a_checked_out_branch_names_the_merge(in_tree: Git) -> None:
     with pytest.raises(HarnessError) as caught:
         store.accept(proposal.id)
     assert caught.value.id == "branch_in_use"
-    assert "git merge" in caught.value.hint
+    assert f"git merge refs/harness/proposals/{proposal.id} there" in caught.value.hint
+    assert "revert" not in caught.value.hint
     in_tree("merge", "-q", f"refs/harness/proposals/{proposal.id}")
     again = store_of(in_tree)
     assert list(again.snapshot().entries) == ["memory/a"]
@@ -150,3 +152,27 @@ def test_a_merge_that_git_reverted_leaves_no_open_proposal(in_tree: Git, others:
     assert in_tree("for-each-ref", ref) == ""
     in_tree("revert", "--no-edit", "HEAD")
     assert {u.id: u.state for u in store_of(in_tree).updates() if u.id}[proposal.id] is UpdateState.LANDED
+
+
+def test_a_rollback_on_a_checked_out_branch_names_the_commits_to_revert(in_tree: Git) -> None:
+    base = in_tree("rev-parse", "HEAD")
+    commits = []
+    for name in ("a", "b"):
+        in_tree("merge", "-q", f"refs/harness/proposals/{propose(store_of(in_tree), name, 'one').id}")
+        commits.append(in_tree("rev-parse", "HEAD"))
+    newest = " ".join(commit[:12] for commit in reversed(commits))
+    for rev, only, said in ((base, False, newest), (commits[0], True, commits[0][:12])):
+        with pytest.raises(HarnessError) as caught:
+            rollback(store_of(in_tree), rev, only=only)
+        assert caught.value.id == "branch_in_use"
+        assert caught.value.hint == f"git revert {said} there takes it back"
+    in_tree("revert", "--no-edit", *newest.split())
+    assert store_of(in_tree).snapshot().entries == {}
+
+
+def test_proposals_come_first_in_the_log_beside_a_waiting_decision(in_tree: Git) -> None:
+    first = propose(store_of(in_tree), "a", "one")
+    store_of(in_tree).reject(first.id, "no")
+    second = propose(store_of(in_tree), "b", "two")
+    assert [row["state"] for row in log(store_of(in_tree)).to_json()][:2] == ["open", "rejected"]
+    assert log(store_of(in_tree)).to_json()[0]["update"] == second.id

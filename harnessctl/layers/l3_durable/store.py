@@ -358,7 +358,12 @@ class HarnessStore:
             tip = self.content(self.place.landing_tip())
             self.checks.refuse_broken(tip, plan(tip).edits)
             return Landed(made[0].record, ""), made[0]
-        moved = decisions.land(self.writer, plan)
+        instead = ""
+        if self.mode is Mode.IN_TREE and self.in_use():
+            tip = self.content(self.place.landing_tip())
+            plan(tip)
+            instead = taking_back.by_hand(self.place, tip, made[0].record)
+        moved = decisions.land(self.writer, plan, instead)
         lock = self._move_lock(moved.new)
         return self._landed(made[0].record, moved.new, lock), made[0]
 

@@ -109,8 +109,8 @@ def list_rows(place: Place, cache: HistoryCache | None = None) -> list[Row]:
     """The rows of :func:`list_updates`."""
     cache = cache or HistoryCache()
     found = _walk(place, cache)
-    proposed = _proposed(place, found, cache)
     _decisions(place, found, cache)
+    proposed = _proposed(place, found, cache)
     cache.save()
     tips = place.landed_tips()
     present, reverted = _presence(place, found, tips)

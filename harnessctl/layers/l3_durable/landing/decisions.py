@@ -28,8 +28,11 @@ def park(writer: Writer, record: Record, change: Change) -> str:
     return commit
 
 
-def land(writer: Writer, plan: Callable[[Content], Change]) -> Moved:
-    """Land ``plan`` together with every waiting decision, then take their refs away."""
+def land(writer: Writer, plan: Callable[[Content], Change], instead: str = "") -> Moved:
+    """Land ``plan`` together with every waiting decision, then take their refs away.
+
+    :param instead: as :meth:`Writer.land` takes it.
+    """
     waiting = writer.place.repository.refs.list(DECISIONS)
     files = _files(writer.place, waiting)
 
@@ -37,7 +40,7 @@ def land(writer: Writer, plan: Callable[[Content], Change]) -> Moved:
         change = plan(tip)
         return replace(change, edits={**files, **change.edits}) if files else change
 
-    moved = writer.land(with_decisions)
+    moved = writer.land(with_decisions, instead)
     for name, commit in waiting.items():
         with suppress(LostRaceError, ConflictError):
             writer.settle(name, commit, None, "decision landed", "unparked")

@@ -287,7 +287,8 @@ def accept(writer: Writer, proposal: Proposal, cache: HistoryCache) -> Moved:
         files = {path: _file(theirs, path, item) for path, item in merged.edits.items()}
         return Change(files, commit_message(proposal.record, committer), proposal.author, committer)
 
-    moved = land(writer, plan)
+    merge_it = f"git merge {PROPOSALS}{proposal.id} there lands it"
+    moved = land(writer, plan, f"{merge_it}; harnessctl review pr {proposal.id} offers it as a pull request")
     remove(writer, proposal)
     return moved
 
@@ -313,7 +314,8 @@ def _refuse_conflict(proposal: Proposal, merged: Merged) -> None:
         raise ConflictError(
             f"{', '.join(merged.conflicts)} changed on the branch since the base of {proposal.id}",
             id="conflict",
-            hint="the proposal stays open: compare with review show, then reject it or have it proposed anew",
+            hint=f"it stays open: harnessctl review rebase {proposal.id} puts it on the branch, "
+            f"harnessctl review edit {proposal.id} changes it, review reject ends it",
         )
 
 

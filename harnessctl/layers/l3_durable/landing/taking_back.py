@@ -69,6 +69,13 @@ def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
     return make_plan(place, tip, edits, f"take back {record.id}: {record.summary}", (record.id,), kept)
 
 
+def by_hand(place: Place, tip: Content, record: Record) -> str:
+    """How a person makes the rollback ``record`` with git, newest update first; "" without updates."""
+    wanted = set(record.takes_back)
+    found = [s.commit[:12] for s in steps(place.repository, (tip.commit,)) if wanted & set(s.updates)]
+    return f"git revert {' '.join(found)} there takes it back" if found else ""
+
+
 def _chosen(place: Place, wanted: Wanted) -> Record:
     """The record that ``wanted.rev`` means among those its commit brought."""
     found = [r for r in brought_by(place, wanted.target) if r.type is not RecordType.DECISION]

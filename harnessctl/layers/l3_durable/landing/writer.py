@@ -143,9 +143,10 @@ class Writer:
         self.reached("blobs")
         return repository.write_tree(content.tree if content else None, edits)
 
-    def land(self, plan: Callable[[Content], Change]) -> Moved:
+    def land(self, plan: Callable[[Content], Change], instead: str = "") -> Moved:
         """Land what ``plan`` makes of the tip; it is called again on each new tip.
 
+        :param instead: what a person can do in-tree while their branch is checked out.
         :raises HarnessError: ``branch_in_use``; whatever ``plan`` and the checks raise.
         :raises ConflictError: ``moved_ref``: the race was lost for :data:`PATIENCE` seconds, or the
             branch stood still and could not be moved all the same for :data:`STUCK` seconds.
@@ -156,7 +157,7 @@ class Writer:
             try:
                 with self._turn():
                     tip = self.place.landing_tip()
-                    return self._attempt(tip, plan)
+                    return self._attempt(tip, plan, instead)
             except LostRaceError as error:
                 race.lost(tip, error)
 
@@ -172,11 +173,11 @@ class Writer:
                 stack.enter_context(holding(self.place.repository.common_dir / "harnessctl.landing", TURN))
             yield
 
-    def _attempt(self, tip: str, plan: Callable[[Content], Change]) -> Moved:
-        refuse_occupied(self.place)
+    def _attempt(self, tip: str, plan: Callable[[Content], Change], instead: str) -> Moved:
+        refuse_occupied(self.place, instead)
         change = plan(Content(self.place.repository, tip))
         commit, warnings = self.build(tip, change)
-        refuse_occupied(self.place)
+        refuse_occupied(self.place, instead)
         self.move(self.place.ref, tip, commit, change.message.partition("\n")[0])
         return Moved(tip, commit, warnings)
 
@@ -249,21 +250,15 @@ class _Race:
         )
 
 
-def refuse_occupied(place: Place) -> None:
+def refuse_occupied(place: Place, instead: str = "") -> None:
     """:raises HarnessError: ``branch_in_use``: some work tree has the branch checked out or half rebased."""
     places = occupants(place.repository, place.ref)
     if places:
         raise HarnessError(
             f"branch '{place.branch}' is {places[0]}; it is not moved under anyone's hands",
             id="branch_in_use",
-            hint=_how_instead(place),
+            hint=instead if instead and place.mode is Mode.IN_TREE else _ELSEWHERE,
         )
 
 
-def _how_instead(place: Place) -> str:
-    if place.mode is Mode.IN_TREE:
-        return (
-            "land it there yourself: git merge refs/harness/proposals/ID for a proposal, git revert COMMIT "
-            "to take one back, or a pull request (harnessctl review pr ID)"
-        )
-    return "finish there or switch that work tree to another branch, then try again"
+_ELSEWHERE = "finish there or switch that work tree to another branch, then try again"
