@@ -127,7 +127,7 @@ def add_command(
     if as_json:
         print_json(landed.to_json())
     else:
-        tell_landed(landed, store.branch)
+        tell_landed(landed, store, "added")
 
 
 def edit_command(
@@ -157,7 +157,7 @@ def edit_command(
     if as_json:
         print_json(landed.to_json())
     else:
-        tell_landed(landed, store.branch)
+        tell_landed(landed, store, "edited")
 
 
 def remove_command(
@@ -177,7 +177,7 @@ def remove_command(
     if as_json:
         print_json(landed.to_json())
     else:
-        tell_landed(landed, store.branch)
+        tell_landed(landed, store, "removed")
 
 
 def search_command(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harnessctl.bootstrap import opening
-from harnessctl.cli.landing import tell_pushed
+from harnessctl.cli.landing import tell_pushed, tell_written
 from harnessctl.cli.output import print_json, say
 from harnessctl.commands.init import Initialised, init
 from harnessctl.domain.pin import Mode
@@ -33,23 +34,25 @@ def command(
 
     Another branch name: git config harness.branch NAME.
     """
-    done = init(opening.store(), in_tree=in_tree, unpinned=unpinned)
+    store = opening.store()
+    done = init(store, in_tree=in_tree, unpinned=unpinned)
     if as_json:
         print_json(done.to_json())
         return
-    _tell(done)
+    _tell(done, store.root)
 
 
-def _tell(done: Initialised) -> None:
+def _tell(done: Initialised, root: Path) -> None:
     landed = done.landed
     if done.mode is Mode.IN_TREE:
         say("started a harness in-tree, under .harness/")
-        say("commit them: " + " ".join(path.name for path in landed.written) if landed.written else "")
+        if landed.written:
+            tell_written(landed.written, root)
         return
     say(f"started a harness on branch '{done.branch}' ({landed.commit[:12]})")
     if landed.lock:
         say("wrote harness.lock, the revision that runs read: commit it with the code, or ignore it")
     else:
         say("unpinned: runs follow the branch's tip")
-    tell_pushed(landed.pushed, done.branch)
+    tell_pushed(landed.pushed)
     say('next: harnessctl run "..."; harnessctl refine; harnessctl review list')

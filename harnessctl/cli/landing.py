@@ -7,30 +7,44 @@ from typing import TYPE_CHECKING
 from harnessctl.cli.output import note, say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from harnessctl.layers.l3_durable.landing.landed import Landed
+    from harnessctl.layers.l3_durable.store import HarnessStore
 
 
-def tell_pushed(pushed: bool | None, branch: str) -> None:
-    """Say "not pushed" where there is a remote that does not have it."""
+def tell_pushed(pushed: bool | None) -> None:
+    """Say "not pushed" where there is a remote that does not have it; in-tree, sync names the push."""
     if pushed is False:
-        say(f"not pushed: others see it after git push REMOTE {branch}")
+        say("not pushed: others see it after harnessctl sync")
 
 
-def tell_landed(landed: Landed, branch: str) -> None:
-    """The change's entries, its commit or files, and what the next run reads."""
+def tell_written(written: Iterable[Path], root: Path) -> None:
+    """Files of the work tree that the user is to commit, as git names them."""
+    say("commit them:")
+    for path in written:
+        say(f"  {path.relative_to(root)}")
+
+
+def tell_landed(landed: Landed, store: HarnessStore, done: str = "") -> None:
+    """The change's entries, its commit or files, and what the next run reads.
+
+    :param done: in a word, to begin with: "added".
+    """
     for warning in landed.warnings:
         place = f"{warning.path}:{warning.line}" if warning.line else warning.path
         note(f"warning: {place}: {warning.rule}: {warning.message}")
     record = landed.record
+    if done and record:
+        say(f"{done} {record.id}")
     for change in record.entries if record else ():
         say(f"  {change.action} {change.id}")
     if landed.written:
-        say("commit them:")
-        for path in landed.written:
-            say(f"  {path}")
+        tell_written(landed.written, store.root)
         return
-    say(f"landed on '{branch}' as {landed.commit[:12]}")
-    tell_pushed(landed.pushed, branch)
+    say(f"landed on '{store.branch}' as {landed.commit[:12]}")
+    tell_pushed(landed.pushed)
     if landed.lock:
         say(f"harness.lock now pins {landed.lock.commit[:12]}: the next run reads it")
     elif landed.unread:

@@ -12,6 +12,7 @@ from harnessctl.cli.output import note, print_json, say
 
 if TYPE_CHECKING:
     from harnessctl.commands.rollback import RolledBack
+    from harnessctl.layers.l3_durable.store import HarnessStore
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -81,10 +82,10 @@ def rollback_command(
     if as_json:
         print_json(done.to_json())
     else:
-        _tell(done, store.branch)
+        _tell(done, store)
 
 
-def _tell(done: RolledBack, branch: str) -> None:
+def _tell(done: RolledBack, store: HarnessStore) -> None:
     count = len(done.takes_back)
     said = "would take back" if done.dry_run else "took back"
     say(f"{said} {count} update{'' if count == 1 else 's'}")
@@ -94,7 +95,7 @@ def _tell(done: RolledBack, branch: str) -> None:
         for change in done.landed.record.entries if done.landed.record else ():
             say(f"  {change.action} {change.id}")
     else:
-        tell_landed(done.landed, branch)
+        tell_landed(done.landed, store)
     for entry in done.kept:
         say(f"stays as it is, a human owns it: {entry}")
     for entry in done.dependants:

@@ -76,8 +76,7 @@ def accept_command(
     if as_json:
         print_json(landed.to_json())
         return
-    say(f"accepted {landed.record.id if landed.record else proposal}")
-    tell_landed(landed, store.branch)
+    tell_landed(landed, store, "accepted")
 
 
 @app.command("reject")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Mode, pin, tip, open proposals: where the harness of this repository stands."""
+    """Mode, pin, tip, open proposals, last session: where the harness of this repository stands."""
     from harnessctl.commands.status import status
 
     environment = read_environment()
@@ -44,7 +44,7 @@ def _tell(found: Status) -> None:
         else f".harness/ in-tree, lands on '{found.branch}'"
     )
     say(f"harness: {where}, tip {found.tip[:12] or '(nothing landed)'}")
-    tell_pushed(found.pushed, found.branch)
+    tell_pushed(found.pushed)
     if found.pin:
         commit = found.pin.commit[:12] or "nothing"
         say(f"{found.pinned}: runs read {commit}, {_count(found.entries, 'entry', 'entries')}")
@@ -54,7 +54,8 @@ def _tell(found: Status) -> None:
         say(f"the pin cannot be read: {found.problem.message}")
         say(f"  {found.problem.hint}")
     if found.unread:
-        say(f"{_count(found.unread, 'landed update')} that the next run does not read: harnessctl pin")
+        read_it = f"git merge {found.branch}" if found.pinned == "at HEAD" else "harnessctl pin"
+        say(f"{_count(found.unread, 'landed update')} that the next run does not read: {read_it}")
     _tell_wrong(found)
     for finding in found.broken:
         if finding.path.endswith("harness.toml") and found.wrong:
@@ -63,7 +64,12 @@ def _tell(found: Status) -> None:
     conflicts = f", {found.conflicts} in conflict" if found.conflicts else ""
     say(f"{_count(found.proposals, 'open proposal')}{conflicts}")
     for place in found.in_use:
-        say(f"in use: {place}; nothing lands there meanwhile")
+        if found.mode is Mode.IN_TREE:
+            say(f"'{found.branch}' is {place}: what is accepted lands there by your own git merge")
+        else:
+            say(f"in use: {place}; nothing lands there meanwhile")
+    if found.session:
+        say(f"last session: {found.session.id}, {found.session.state}, {found.session.started}")
 
 
 def _tell_wrong(found: Status) -> None:

@@ -129,11 +129,16 @@ def find_session(state_dir: Path, prefix: str) -> Path:
         )
     if prefix and len(found) > 1:
         raise UsageError(
-            f"{len(found)} sessions begin with {prefix}: {', '.join(found[:5])}",
+            f"{len(found)} sessions begin with {prefix}: {', '.join(found[:5])}{', …' if found[5:] else ''}",
             id="ambiguous_session",
             hint="write more of the id",
         )
     return folder / found[-1]
+
+
+def summary_of(folder: Path) -> SessionSummary | None:
+    """The session in ``folder`` without its task, None for a log without a readable header."""
+    return _summary(folder, lambda _: "")
 
 
 def _summary(folder: Path, mask: Mask) -> SessionSummary | None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from harnessctl.domain.errors import HarnessError
+from harnessctl.commands.sessions import find_session, summary_of
+from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.pin import Mode, Pin, PinSource
 from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.repairs import Repair
 from harnessctl.layers.l3_durable.store import HarnessStore
+
+
+@dataclass(frozen=True)
+class LastSession:
+    """The newest session that no other one started.
+
+    :ivar state: its status, or ``running`` or ``no_end`` where it has none.
+    """
+
+    id: str
+    state: str
+    started: str
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,7 @@ class Status:
     :ivar unread: landed updates that the next run will not read.
     :ivar pushed: whether the landed tip is on the remote ("not pushed" when False); None without one.
     :ivar in_use: work trees that have the branch checked out or half rebased, in words.
+    :ivar session: None where none was run.
     :ivar wrong: what keeps the harness from being read, with what to do.
     """
 
@@ -39,6 +53,7 @@ class Status:
     pushed: bool | None
     in_use: tuple[str, ...]
     wrong: tuple[Repair, ...] = ()
+    session: LastSession | None = None
 
     @property
     def pinned(self) -> str:
@@ -64,6 +79,7 @@ class Status:
             "unread": self.unread,
             "pushed": self.pushed,
             "in_use": list(self.in_use),
+            "session": asdict(self.session) if self.session else None,
             "wrong": [{"id": w.id, "what": w.what, "remedy": w.remedy} for w in self.wrong],
         }
 
@@ -91,8 +107,19 @@ def status(store: HarnessStore) -> Status:
         unread=store.unread(pin) if pin else 0,
         pushed=store.pushed(tip) if tip else None,
         in_use=store.in_use(),
+        session=_last_session(store),
         wrong=(
             *repairs.lost_harness(store.place, store.readable_lock()),
             *repairs.broken_policies(store.place, pin.commit if pin else ""),
         ),
     )
+
+
+def _last_session(store: HarnessStore) -> LastSession | None:
+    if store.mode is None:  # a look at what is not there makes no state folder
+        return None
+    try:
+        found = summary_of(find_session(store.state_dir, ""))
+    except (NotFoundError, OSError):
+        return None
+    return LastSession(found.id, found.status or found.reason, found.started) if found else None

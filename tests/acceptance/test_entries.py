@@ -96,9 +96,16 @@ def test_search_wants_every_word_and_puts_heads_first(harnessctl: Run, started: 
 
 
 def test_in_tree_they_write_files_to_commit(harnessctl: Run, repo: Git, tmp_path: Path) -> None:
-    harnessctl("init", "--in-tree", cwd=repo.root)
-    harnessctl("add", "memory/build", cwd=repo.root, input=TEXT)
+    done = harnessctl("init", "--in-tree", cwd=repo.root)
+    assert done.out.endswith("commit them:\n  .harness/harness.toml\n")
+    done = harnessctl("add", "memory/build", cwd=repo.root, input=TEXT)
+    assert done.out.startswith("added 01")
+    listed = done.out.partition("commit them:\n  ")[2].rstrip("\n").split("\n  ")
+    assert listed == repo("ls-files", "-o", ".harness/memory", ".harness/updates").split("\n")
     repo.commit("harness")
+    said = harnessctl("status", cwd=repo.root).out
+    assert "in use" not in said
+    assert "lands there by your own git merge" in said
     env = editor(tmp_path, "sed -i 's/Run make/Run make all/' \"$1\"")
     assert "commit them" in harnessctl("edit", "memory/build", cwd=repo.root, env=env).out
     assert "make all" in (repo.root / ".harness/memory/build.md").read_text()
@@ -113,3 +120,26 @@ def test_agents_do_neither(harnessctl: Run, started: Git, tmp_path: Path, verb: 
     before = started("rev-parse", "refs/heads/harness")
     harnessctl(verb, "memory/build", cwd=started.root, env=env, code=6)
     assert started("rev-parse", "refs/heads/harness") == before
+
+
+def test_status_in_tree_on_another_branch_names_the_merge(harnessctl: Run, repo: Git) -> None:
+    harnessctl("init", "--in-tree", cwd=repo.root)
+    repo.commit("harness")
+    repo("branch", "topic")
+    harnessctl("add", "memory/build", cwd=repo.root, input=TEXT)
+    repo.commit("more")
+    repo("checkout", "-q", "topic")
+    said = harnessctl("status", cwd=repo.root).out
+    assert "1 landed update that the next run does not read: git merge main" in said
+    repo("merge", "-q", "main")
+    assert "does not read" not in harnessctl("status", cwd=repo.root).out
+
+
+def test_edit_and_remove_name_their_update(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    env = editor(tmp_path, "sed -i 's/Run make/Run make all/' \"$1\"")
+    calls = (("edited", ["edit", "memory/build"]), ("removed", ["remove", "memory/build"]))
+    for word, call in calls:
+        head, _, update = harnessctl(*call, cwd=started.root, env=env).out.partition("\n")[0].partition(" ")
+        assert head == word
+        newest = harnessctl("log", "--json", "-n", "1", cwd=started.root).json()
+        assert update == newest[0]["update"]

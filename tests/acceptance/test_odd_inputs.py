@@ -157,4 +157,8 @@ def test_misspelt_settings_are_told_and_stop_nothing(
         for name, meant in (("turn", "turns"), ("token", "tokens")):
             assert said.count(f"'budgets.{name}' is read by nothing. did you mean 'budgets.{meant}'?") == 1
         assert said.count("git config: 'harness.modle'") == 1
-    assert json.loads(harnessctl("status", "--json", cwd=repo.root).out)["mode"] == "branch"
+    newest = json.loads(harnessctl("sessions", "list", "--json", cwd=repo.root).out)[0]
+    known = json.loads(harnessctl("status", "--json", cwd=repo.root).out)["session"]
+    assert known == {"id": newest["id"], "state": "success", "started": newest["started"]}
+    said = harnessctl("status", cwd=repo.root).out
+    assert f"last session: {newest['id']}, success, {newest['started']}" in said

@@ -98,6 +98,11 @@ def test_a_prefix_names_a_session(state: Path) -> None:
     with pytest.raises(UsageError) as caught:
         show_session(state, OLD[:10], mask)
     assert caught.value.id == "ambiguous_session"
+    assert "…" not in caught.value.message
+    for n in range(5):
+        (state / "sessions" / f"{OLD[:10]}{n}").mkdir()
+    with pytest.raises(UsageError, match=r"8 sessions begin with .*, …"):
+        show_session(state, OLD[:10], mask)
     with pytest.raises(NotFoundError):
         show_session(state, "01ZZZ", mask)
     with pytest.raises(NotFoundError):

@@ -107,8 +107,9 @@ def one_of(prefix: str, found: Iterable[str]) -> str | None:
     """
     ids = sorted(set(found))
     if len(ids) > 1:
+        first = f"{', '.join(ids[:5])}{', …' if ids[5:] else ''}"
         raise UsageError(
-            f"'{prefix}' is the beginning of {len(ids)} updates: {', '.join(ids[:4])}",
+            f"'{prefix}' is the beginning of {len(ids)} updates: {first}",
             id="ambiguous_revision",
             hint="write more characters",
         )

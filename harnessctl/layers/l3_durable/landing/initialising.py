@@ -123,7 +123,9 @@ def refuse_in_tree(place: Place) -> Path:
         raise UsageError("a bare repository has no work tree", id="no_work_tree")
     if place.mode is Mode.BRANCH:
         raise HarnessError(
-            f"branch '{place.branch}' holds this project's harness; both at once is refused", id="mixed_modes"
+            f"branch '{place.branch}' holds this project's harness; both at once is refused",
+            id="mixed_modes",
+            hint="harnessctl status says where it stands; there is no verb that moves a harness in-tree",
         )
     if place.repository.config(MODE_KEY) is not None:
         raise _already(place)
