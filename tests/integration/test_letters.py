@@ -72,7 +72,7 @@ async def test_what_is_unread_stands_in_the_next_request_and_then_no_more(tree: 
     )
     asked = json.dumps([r["append"] for r in tree.of("request")])
     assert asked.count("[message from alice] look here") == 1
-    assert tree.printed().endswith("[]\n[cell 2: ok, 0.0 s]")
+    assert "[]\n[cell 2: ok" in tree.printed()
 
 
 async def test_a_message_that_nobody_read_is_reported(tree: Tree) -> None:
