@@ -208,7 +208,9 @@ def _source(file: str) -> Path | bytes:
     if file != "-":
         path = Path(file)
         if not path.exists():
-            raise NotFoundError(f"there is no file {file}", id="no_file", hint="name a file, or - for stdin")
+            raise NotFoundError(
+                f"there is no file '{file}'", id="no_file", hint="name a file, or - for stdin"
+            )
         return path
     if sys.stdin.isatty():
         raise UsageError(

@@ -36,7 +36,9 @@ def blame(store: HarnessStore, entry: str, *, at: str | None = None) -> Blame:
     wanted = EntryId.parse(entry)
     commit = store.resolve(at) if at else store.pin(allow_revoked=True).commit
     if not commit:
-        raise NotFoundError(f"there is no entry {wanted}: no harness", id="no_entry", hint="harnessctl init")
+        raise NotFoundError(
+            f"there is no entry '{wanted}': no harness", id="no_entry", hint="harnessctl init"
+        )
     return Blame(str(wanted), commit, blame_entry(store.place, wanted, commit))
 
 

@@ -49,7 +49,11 @@ def own_work_tree(
     """
     commit = trees.head(root)
     if not commit:
-        raise UsageError(f"{root} has no commit yet that a work tree could be made of", id="no_commit")
+        raise UsageError(
+            f"{root} has no commit yet that a work tree could be made of",
+            id="no_commit",
+            hint="commit something first, or run without --worktree",
+        )
     made = Made(path_for(root, session), commit)
     trees.add(root, made.path, commit)
     tell(f"works in {made.path}, at commit {commit[:12]}; uncommitted changes of {root} are not there")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harnessctl.domain.errors import UsageError
+from harnessctl.commands.sessions import find_session
+from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.ids import EntryId, suggestion
 from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.history.updates import UNRECORDED, Row, Update
@@ -33,19 +34,41 @@ def log(
     ``unrecorded`` is a state here: commits made by hand without a record.
 
     :raises UsageError: ``bad_entry_id``; ``bad_state``, which names them all.
+    :raises NotFoundError: ``no_entry``, ``no_session``: nothing was ever known of it.
     """
     wanted = str(EntryId.parse(entry)) if entry else None
     kept = frozenset(map(_state, states))
     beginning = session.upper() if session else ""
+    entries: set[str] = set()
+    sessions: set[str] = set()
 
     def fits(row: Row) -> bool:
+        entries.update(row.entries)
+        sessions.update(row.sessions)
         return (
             (wanted is None or wanted in row.entries)
             and (not beginning or any(s.startswith(beginning) for s in row.sessions))
             and (not kept or row.state_name in kept)
         )
 
-    return History(store.updates(fits))
+    found = History(store.updates(fits))
+    if wanted is not None and wanted not in entries:
+        hint = f"{suggestion(wanted, entries)}harnessctl list"
+        raise NotFoundError(f"there is no entry '{wanted}' in the history", id="no_entry", hint=hint)
+    if beginning and not any(one.startswith(beginning) for one in sessions):
+        _refuse_unknown(store, beginning, sessions)
+    return found
+
+
+def _refuse_unknown(store: HarnessStore, session: str, cited: Iterable[str]) -> None:
+    """:raises NotFoundError: ``no_session``: none here begins so, from which nothing was drawn yet."""
+    try:
+        find_session(store.state_dir, session)
+    except NotFoundError as error:
+        error.hint = f"{suggestion(session, cited)}{error.hint}"
+        raise
+    except UsageError:  # several do
+        return
 
 
 def _state(text: str) -> str:

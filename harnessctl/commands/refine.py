@@ -119,7 +119,9 @@ def choose_session(sessions: Path, wanted: str) -> Path:
         return next((folder for folder in reversed(found) if is_root(folder)), found[-1])
     matching = [folder for folder in found if folder.name.startswith(wanted.upper())]
     if not matching:
-        raise NotFoundError(f"no session '{wanted}'", id="no_session", hint="see harnessctl sessions list")
+        raise NotFoundError(
+            f"there is no session '{wanted}'", id="no_session", hint="harnessctl sessions list"
+        )
     if len(matching) > 1:
         raise UsageError(
             f"{len(matching)} sessions begin with '{wanted}'",

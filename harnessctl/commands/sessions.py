@@ -123,7 +123,7 @@ def find_session(state_dir: Path, prefix: str) -> Path:
     found = [name for name in names if name.startswith(prefix.upper())]
     if not found:
         raise NotFoundError(
-            f"no session {prefix}" if prefix else "no session yet",
+            f"there is no session '{prefix}'" if prefix else "there is no session yet",
             id="no_session",
             hint="harnessctl sessions list",
         )

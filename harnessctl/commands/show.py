@@ -73,7 +73,7 @@ def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> Sho
             f"{where}: {problem.rule}: {problem.message}", id="broken_entry", hint=problem.hint
         )
     raise NotFoundError(
-        f"there is no entry {wanted} at {snapshot.commit[:12] or 'the empty harness'}",
+        f"there is no entry '{wanted}' at {snapshot.commit[:12] or 'the empty harness'}",
         id="no_entry",
         hint=f"{suggestion(wanted, snapshot.entries)}harnessctl list",
     )

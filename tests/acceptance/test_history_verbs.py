@@ -205,3 +205,25 @@ def test_pin_refuses_what_runs_would_refuse(repo: Git, harnessctl: Run) -> None:
         assert "harnessctl pin moves the lock" in said.err + said.out
     harnessctl("pin", cwd=repo.root)
     assert harnessctl("pin", "--allow-revoked", "--json", cwd=repo.root).json()["revoked"] == []
+
+
+def test_what_is_not_there_is_said_in_one_form(repo: Git, harnessctl: Run) -> None:
+    store = started(repo)
+    landed = land(store, "build", "one")
+    store.move_pin()
+    session = landed.record.evidence[0].session if landed.record else ""
+    for call, said, meant in (
+        (["log", "memory/buld"], "there is no entry 'memory/buld'", "memory/build"),
+        (["blame", "memory/buld"], "there is no entry 'memory/buld'", "memory/build"),
+        (["show", "memory/buld"], "there is no entry 'memory/buld'", "memory/build"),
+        (["log", "--session", session[:-1] + "_"], f"there is no session '{session[:-1]}_'", session),
+        (["sessions", "show", "none"], "there is no session 'none'", "sessions list"),
+        (["refine", "none"], "there is no session 'none'", "sessions list"),
+        (["diff", "none"], "there is no revision 'none'", "harnessctl log"),
+    ):
+        done = harnessctl(*call, cwd=repo.root, code=1)
+        assert said in done.err, done
+        assert meant in done.err, done
+    assert "no updates" in harnessctl("log", "memory/build", "--state", "open", cwd=repo.root).err
+    unused = log(store).session
+    assert "no updates" in harnessctl("log", "--session", unused, cwd=repo.root).err

@@ -127,7 +127,7 @@ def no_entry(content: Content | None, entry: EntryId) -> NotFoundError:
     known = {str(e) for f in content.entry_files if (e := entry_of(f.path))} if content else set()
     where = f" at {content.commit[:12]}" if content else ""
     return NotFoundError(
-        f"there is no entry {entry}{where}",
+        f"there is no entry '{entry}'{where}",
         id="no_entry",
         hint=f"{suggestion(str(entry), known)}harnessctl list",
     )

@@ -59,7 +59,7 @@ def resolve_git(repository: Repository, text: str) -> str:
         found = repository.raw.revparse_single(text).peel(pygit2.Commit)
     except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:
         raise NotFoundError(
-            f"'{text}' is no commit of this repository",
+            f"there is no commit '{text}' in this repository",
             id="unknown_revision",
             hint="fetch it, or write a full commit id",
         ) from error

@@ -49,7 +49,7 @@ def _base(place: Place, text: str) -> str:
         )
     if not found:
         raise NotFoundError(
-            f"'{text}' is no revision of this harness",
+            f"there is no revision '{text}' of this harness",
             id="unknown_revision",
             hint="harnessctl log lists commits and update ids",
         )

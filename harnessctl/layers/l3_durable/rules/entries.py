@@ -62,9 +62,17 @@ def _schema(subject: Subject) -> Iterator[Finding]:
     for problem in validate(subject.entry.id.kind.value, subject.read.meta):
         if subject.entry.id.kind is Kind.SKILL and problem.path in ("", "name") and "name" in problem.message:
             continue  # HRN210 says it with the folder's name
+        if "description" in (problem.path, *problem.message.split("'")) and _undescribed(subject):
+            continue  # HRN106 says it
         place = f"'{problem.path}' " if problem.path else ""
         line = subject.line(problem.path)
         yield found(rules.SCHEMA, subject.path, f"{place}{problem.message}", line=line)
+
+
+def _undescribed(subject: Subject) -> bool:
+    """Whether there is no description that could be read, which a load rule finds."""
+    value = subject.read.meta.get("description")
+    return not (isinstance(value, str) and value.strip())
 
 
 def _escaped(subject: Subject) -> Iterator[Finding]:
