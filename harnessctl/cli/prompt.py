@@ -75,10 +75,13 @@ def _totals(shown: ShownPrompt) -> Iterator[str]:
         yield f"  {file.path}: {file.tokens:,}{cut}{f', imported by {file.by}' if file.by else ''}"
     for line in shown.files.left_out:
         yield f"  not read: {line}"
-    yield f"in all: about {sum(shown.tokens.values()):,} tokens"
+    yield f"in all: about {shown.total:,} tokens"
 
 
 def _of_budget(shown: ShownPrompt) -> str:
     places = shown.places
     where = f"{places['full']} in full, {places['line']} as a line, {places['search']} by search only"
-    return f" of {shown.budget:,}: {len(shown.harness.items)} entries, {where}"
+    over = ""
+    if shown.harness.tokens > shown.budget:
+        over = "; heading and closing line always stand, and take more than the budget"
+    return f" of {shown.budget:,}: {len(shown.harness.items)} entries, {where}{over}"

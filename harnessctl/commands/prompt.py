@@ -45,6 +45,11 @@ class ShownPrompt:
         return {name: careful_tokens(text) for name, text in self.parts.items()}
 
     @property
+    def total(self) -> int:
+        """Estimated tokens of all parts."""
+        return sum(self.tokens.values())
+
+    @property
     def places(self) -> Mapping[str, int]:
         """How many entries are where: ``full``, ``line``, ``search``."""
         return Counter(item.place.value for item in self.harness.items)
@@ -56,7 +61,7 @@ class ShownPrompt:
             "protocol": self.facts.protocol,
             "python": self.facts.python,
             "text": self.text,
-            "tokens": {**self.tokens, "total": careful_tokens(self.text), "budget": self.budget},
+            "tokens": {**self.tokens, "total": self.total, "budget": self.budget},
             "entries": [item.to_json() for item in self.harness.items],
             "repository_files": [file.to_json() for file in self.files.files],
             "left_out": list(self.files.left_out),

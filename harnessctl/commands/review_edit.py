@@ -6,6 +6,7 @@ then, after a refusal or a crash of the editor, they stay, and the next call goe
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -108,10 +109,12 @@ def editor(command: str) -> OpenEditor:
                 f"the editor '{command}' cannot be started", id="no_editor", hint="set VISUAL or EDITOR"
             ) from error
         if done.returncode != 0:
+            folders = [path.parent for path in paths]
+            kept = f"the text is kept in {os.path.commonpath(folders)}; " if folders else ""
             raise HarnessError(
                 f"the editor '{command}' ended with exit status {done.returncode}; nothing was changed",
                 id="editor_failed",
-                hint="the text is kept where it was edited",
+                hint=f"{kept}the same command goes on with it",
             )
 
     return run

@@ -67,6 +67,10 @@ def test_explain_is_a_table_with_totals(harnessctl: Run, full: Git) -> None:
     assert {row[1] for row in rows} == {"line", "search"}
     assert "of 2,000: 270 entries, 0 in full" in out
     assert "base prompt: about" in out
+    assert "always stand" not in out
+    tokens = harnessctl("prompt", "--json", cwd=full.root).json()["tokens"]
+    assert f"in all: about {tokens['total']:,} tokens" in out
+    assert tokens.pop("total") == sum(tokens.values()) - tokens["budget"]
 
 
 def test_the_same_snapshot_gives_the_same_bytes(harnessctl: Run, full: Git) -> None:
@@ -112,7 +116,7 @@ def test_a_revision_a_budget_and_no_model(harnessctl: Run, full: Git) -> None:
     assert '<entry id="memory/new"' in done.out
     assert "shown as for a model that calls tools: no model is configured" in done.err
     small = harnessctl("prompt", "--explain", "--tokens", "0", cwd=full.root).out
-    assert "0 in full, 0 as a line, 270 by search only" in small
+    assert "0 in full, 0 as a line, 270 by search only; heading and closing line always stand" in small
 
 
 def test_an_empty_harness_and_none(harnessctl: Run, repo: Git) -> None:

@@ -228,6 +228,7 @@ def test_the_editor_is_split_into_words_and_its_failure_is_said(tmp_path: Path) 
     with pytest.raises(HarnessError) as caught:
         editor("false")((file,))
     assert caught.value.id == "editor_failed"
+    assert f"the text is kept in {tmp_path};" in caught.value.hint
     for missing in ("", "/nonexistent/editor"):
         with pytest.raises(UsageError):
             editor(missing)((file,))

@@ -162,6 +162,10 @@ class _Reading:
                     self._leave_out(path, "git does not track it")
                 elif (found := self._take(path, file.path)) is not None:
                     self._follow(found, hop + 1)
+            elif (
+                PurePosixPath(path).suffix[1:2].isalpha()
+            ):  # any other word may well be a name: @somebody, @scope/package
+                self._leave_out(path, "there is no such file")
 
     def _inside(self, importer: str, name: str) -> str | None:
         """The path below the root that an import means, None where it leads out."""

@@ -91,6 +91,11 @@ def test_imports_inside_of_the_repository_are_followed_once(tmp_path: Path) -> N
     assert found.left_out == ()
 
 
+def test_an_import_of_a_missing_file_is_named_and_a_name_is_none(tmp_path: Path) -> None:
+    found = read(tmp_path, {"CLAUDE.md": "Ask @somebody, use @scope/package@1.2, read @docs/gone.md.\n"})
+    assert found.left_out == ("docs/gone.md: there is no such file",)
+
+
 def test_no_import_leads_out_or_to_what_git_does_not_track(tmp_path: Path) -> None:
     (tmp_path / "key.txt").write_text("KEY MATERIAL")
     root = tree(tmp_path, {"CLAUDE.md": f"@../key.txt @~/.ssh/id @{tmp_path}/key.txt @.env @.git/config @in"})
