@@ -16,6 +16,8 @@ A repository never sets endpoints or the names of keys, and a Python inside the 
 it (`run --trust`). Keys themselves are read from your environment by the provider's usual name
 (`OPENAI_API_KEY`, …); a `.env` file is never read.
 
+A key that nothing reads is no error: `run`, `status` and `doctor` name it, with what was perhaps meant.
+
 | setting | environment | git | `harness.toml` |
 |---|---|---|---|
 """
