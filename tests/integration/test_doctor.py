@@ -14,7 +14,7 @@ import pytest
 
 from harnessctl.commands.doctor import Health, doctor
 from harnessctl.commands.status import status
-from harnessctl.domain.errors import RefusedError
+from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l2_execution.registration import Registration, start_time
 from harnessctl.layers.l3_durable.places.names import LIVE, PROPOSALS, RESCUE
@@ -203,6 +203,9 @@ def test_a_branch_that_was_moved_off_its_harness(repo: Git, store: HarnessStore)
     assert "git reflog show harness" in found[0].repair.remedy
     assert pinned in found[0].repair.remedy
     assert [one.id for one in status(store_of(repo)).wrong] == ["lost_harness"]
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).initialise()
+    assert (caught.value.id, "doctor" in caught.value.hint) == ("name_taken", True)
     repo("branch", "-D", "harness")
     found = doctor(store_of(repo)).found
     assert "there is no such branch" in found[0].repair.what

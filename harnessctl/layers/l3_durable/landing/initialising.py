@@ -84,6 +84,12 @@ def refuse_branch(place: Place) -> None:
     if tip is not None:
         if Content(repository, tip).folder is not None:
             raise _already(place)
+        if place.repository.config(MODE_KEY) == Mode.BRANCH.value:
+            raise HarnessError(
+                f"branch '{place.branch}' held this project's harness and holds no {HARNESS_DIR}/ now",
+                id="name_taken",
+                hint="harnessctl doctor says where to look for it",
+            )
         raise _taken(f"a branch '{place.branch}' exists and holds no {HARNESS_DIR}/")
     if repository.refs.read(f"refs/tags/{place.branch}") is not None:
         raise _taken(f"a tag '{place.branch}' exists, and git would call the name ambiguous")
