@@ -96,12 +96,17 @@ late = [pair for reader in readers for pair in json.loads(await reader)]
 print(len(late), 'late;', sorted(late, key=lambda pair: -pair[1])[:3])"""
 
 CHILD_CODE = """\
-tickets = re.split(r'(?m)^(?=#\\d+ from )', Path('tickets.txt').read_text())[1:]
+tickets = re.split(r"(?m)^(?=#\\d+ from )", Path("tickets.txt").read_text())[1:]
 mine = tickets[{first} - 1 : {last}]
-answers = llm.batch(mine, system='Is this a complaint about a late delivery? Answer "no", or "yes" and its '
-                    'anger from 1 to 40.')
-late = [[ticket.splitlines()[0].partition(' from ')[2], int(answer.split()[1])]
-        for ticket, answer in zip(mine, answers) if answer.startswith('yes')]
+answers = llm.batch(
+    mine,
+    system='Is this a complaint about a late delivery? Answer "no", or "yes" and its anger from 1 to 40.',
+)
+late = [
+    [ticket.splitlines()[0].partition(" from ")[2], int(answer.split()[1])]
+    for ticket, answer in zip(mine, answers)
+    if answer.startswith("yes")
+]
 final(json.dumps(late))"""
 
 
