@@ -17,6 +17,7 @@ from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.outcome import RunStatus
+from harnessctl.domain.safe_text import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -246,7 +247,7 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
         note(f"  gate input changed, as allowed: {path}")
     for change in result.changes[:SHOWN_FILES]:
         size = "binary" if change.binary else f"+{change.added} -{change.removed}"
-        note(f"  {change.status} {change.path}  {size}")
+        note(f"  {change.status} {visible_line(change.path)}  {size}")
     if len(result.changes) > SHOWN_FILES:
         note(f"  and {len(result.changes) - SHOWN_FILES} more files")
     for made in result.proposals:

@@ -289,7 +289,7 @@ def child_line(data: Mapping[str, Any]) -> str:
     if data.get("state") == "started":
         task = " ".join(str(data.get("task") or "").split())
         return f"child {data['name']} started: {task if len(task) <= TASK_SHOWN else f'{task[:TASK_SHOWN]}…'}"
-    why = " ".join(filter(None, (str(data.get("reason") or ""), str(data.get("detail") or ""))))
+    why = ": ".join(filter(None, (str(data.get("reason") or ""), str(data.get("detail") or ""))))
     usage = data.get("usage") or {}
     said = f" ({why})" if why and data.get("state") != "done" else ""
     used = f"{int(usage.get('tokens') or 0):,} tokens{cost_words(usage.get('cost_usd'))}"

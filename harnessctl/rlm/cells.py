@@ -64,7 +64,7 @@ async def _run_cell(parts: TurnParts, turn: int, reply: Event, call: Call) -> Ce
     if parts.recall is not None and parts.recall.looked(number):
         data["recalled"] = True
     if run.final is not None:
-        data["answer"] = run.final[:MOST_ANSWER]
+        data["answer"] = _bounded(run.final)
     _record_result(parts, turn, number, call, data)
     return run.status
 
@@ -78,6 +78,12 @@ def _note_variables(data: dict[str, Any], run: CellRun, variables: Variables) ->
     variables.change(run.variables)  # told before the kernel's end
     data["lost"] = variables.to_json()
     return f"[{variables.loss()}]" if variables.loss() else ""
+
+
+def _bounded(answer: str) -> str:
+    """An answer of any length as it is kept; what is missing is counted."""
+    missing = len(answer) - MOST_ANSWER
+    return answer if missing <= 0 else f"{answer[:MOST_ANSWER]}\n[... {missing:,} characters left out ...]"
 
 
 def _limit(parts: TurnParts) -> float:

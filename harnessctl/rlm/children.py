@@ -232,8 +232,8 @@ class Children:
         return ChildSpec(
             seat=self._seat.below(new_ulid(), self._name(what.get("name"))),
             task=task,
-            agent=what.get("agent"),
-            model=what.get("model"),
+            agent=_word("agent", what.get("agent")),
+            model=_word("model", what.get("model")),
             turns=_at_least("max_turns", what.get("max_turns"), 1),
             tokens=_at_least("max_tokens", what.get("max_tokens"), 1),
             wall_s=_at_least("max_time", what.get("max_time"), 0),
@@ -336,6 +336,16 @@ class Children:
         return {**told, "answer": end.answer if end is not None else None} if answer else told
 
 
+def _word(name: str, value: Any) -> str | None:
+    """A name that a cell gave; None stays None.
+
+    :raises ChildRefusedError: it is no text.
+    """
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    raise ChildRefusedError(f"{name}={value!r} is no name", id="bad_name")
+
+
 def _at_least(name: str, value: Any, least: int) -> Any:
     """A limit that a cell gave; None stays None.
 
@@ -343,6 +353,6 @@ def _at_least(name: str, value: Any, least: int) -> Any:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
         raise ChildRefusedError(f"{name}={value!r} is no limit", id="bad_limit")
     return value

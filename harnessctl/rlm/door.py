@@ -80,9 +80,9 @@ class Door:
         assert visit is not None
         self._visits.add(visit)
         work: dict[int, asyncio.Task[None]] = {}
-        # What is no message of ours ends the connection. A cancelled task of a connection would be
-        # reported as an error by asyncio; it is over in any case.
-        with contextlib.suppress(ValueError, KeyError, TypeError, ConnectionError, asyncio.CancelledError):
+        # What is no message of ours ends the connection, however it is wrong. A cancelled task of a
+        # connection would be reported as an error by asyncio; it is over in any case.
+        with contextlib.suppress(Exception, asyncio.CancelledError):
             while line := await reader.readline():
                 self._take(json.loads(line), work, writer)
         for task in work.values():

@@ -15,7 +15,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.stopped = ""
         self._aim: Callable[[], object] | None = None
-        self._pressed = False
+        self._pressed = self._fresh = False
         self._stop: Callable[[], object] | None = None
 
     def attach(self, stop: Callable[[], object]) -> None:
@@ -36,7 +36,7 @@ class Interrupts:
     def press(self) -> None:
         """Ctrl-C: interrupt what runs; the second one, or one when nothing runs, ends the session."""
         if self._aim is not None and not self._pressed and not self.stopped:
-            self._pressed = True
+            self._pressed = self._fresh = True
             self._aim()
         else:
             self.end("interrupted")
@@ -48,5 +48,8 @@ class Interrupts:
             self._stop()
 
     def turn_over(self) -> None:
-        """A turn went by since the last press: the next one is a first one again."""
-        self._pressed = False
+        """A turn has ended. After a whole one without a press the next press is a first one again.
+
+        Not after the turn that was interrupted: somebody who presses twice may do so while it ends.
+        """
+        self._pressed, self._fresh = self._fresh, False

@@ -37,9 +37,9 @@ async def run_turn(parts: TurnParts, turn: int) -> None:
         calls = calls_of(reply, parts.protocol)
         event = _record_reply(parts, turn, request, reply, calls)
         await run_calls(parts, turn, event, [c for c in calls if c.code is not None])
-        parts.interrupts.turn_over()
         if parts.recall is not None:
             parts.recall.keep_up()
+    parts.interrupts.turn_over()
     parts.journal.sync()
 
 

@@ -142,7 +142,8 @@ async def test_what_is_no_message_ends_its_connection_alone(
 ) -> None:
     kernel, _, _ = asking
     path = kernel._sockets / "door"  # type: ignore[attr-defined]
-    for line in (b"\xff\n", b"{}\n", b"[]\n", b'{"v": 1, "id": "x"}\n', b"x" * 17_000_000 + b"\n"):
+    odd = (b"[" * 200_000 + b"\n", b'{"v": 1, "id": 1e999}\n', b'{"cancel": []}\n')
+    for line in (*odd, b"\xff\n", b"{}\n", b"[]\n", b'{"v": 1, "id": "x"}\n', b"x" * 17_000_000 + b"\n"):
         reader, writer = await asyncio.open_unix_connection(path)
         writer.write(line)
         with contextlib.suppress(ConnectionResetError):  # closed with bytes of ours unread

@@ -362,6 +362,28 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, kind: st
     assert await eventually(lambda: set(psutil.Process().children(recursive=True)) <= before)
 
 
+@pytest.mark.skipif(not available(), reason="Linux only")
+async def test_a_server_that_a_cell_has_stopped_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Its kernels, and what left their sessions, end all the same: a gate may be about to look."""
+    forking = Forking(sys.executable, kernel_environment(VARIABLES, "SESSION"))
+    one = await start(tmp_path / "one", launch=forking.launch)
+    code = (
+        "import os, signal, subprocess, time\n"
+        "p = subprocess.Popen(['setsid', 'sleep', '600'])\nprint(p.pid, flush=True)\n"
+        "os.kill(os.getppid(), signal.SIGSTOP)"
+    )
+    left = int(text(await run(one, code)))
+    await asyncio.wait_for(one.close(), 20)
+    assert await eventually(lambda: gone(one.pid) and gone(left))
+    another = await start(tmp_path / "two", launch=forking.launch)
+    assert text(await run(another, "print('goes on')")) == "goes on\n"
+    stop = "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)"
+    await run(another, stop)
+    await asyncio.wait_for(forking.close(), 20)
+    assert await eventually(lambda: gone(another.pid))
+    await another.close()
+
+
 async def test_what_cannot_be_forked_is_a_program_of_its_own(tmp_path: Path) -> None:
     """A library that starts a thread when it is imported makes every fork unsafe."""
     (tmp_path / "site").mkdir()

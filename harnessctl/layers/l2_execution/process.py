@@ -220,7 +220,9 @@ class ForkedKernelProcess:
         self._process.kill()
 
     async def reap(self) -> None:
-        """That is the server's business."""
+        """That is the server's business; one that a cell has stopped is ended with all its kernels."""
+        if self._process.poll() is None:
+            await asyncio.to_thread(self._server.destroy)
 
 
 class Forking:

@@ -39,6 +39,8 @@ class Llm:
         :param keep_errors: put the :class:`HostError` of a failed call in its place; by default the first
             one is raised, and the calls that have not begun are taken back.
         """
+        if isinstance(prompts, str):
+            raise TypeError("a list of prompts is wanted; llm(prompt) takes one")
         asked = [self._host.submit("llm.call", **_what(prompt, system, max_tokens)) for prompt in prompts]
         try:
             return [_answer(future, keep_errors) for future in asked]
@@ -51,6 +53,8 @@ class Llm:
 
 
 def _what(prompt: str, system: str, max_tokens: int | None) -> dict[str, Any]:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise TypeError(f"a prompt is text, not {prompt!r}")
     return {"prompt": prompt, "system": system, "max_tokens": max_tokens}
 
 
