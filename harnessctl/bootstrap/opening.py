@@ -33,7 +33,21 @@ def store(environment: Environment | None = None) -> HarnessStore:
     from harnessctl.layers.l3_durable.store import open_store
 
     environment = environment or read_environment()
-    return open_store(Path.cwd(), environment, allow=allowed_by_user(environment))
+    return open_store(here(), environment, allow=allowed_by_user(environment))
+
+
+def here() -> Path:
+    """:raises HarnessError: ``bad_directory``: the current folder was removed, or may not be read."""
+    from harnessctl.domain.errors import HarnessError
+
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise HarnessError(
+            f"cannot work in the current folder: {error.strerror}",
+            id="bad_directory",
+            hint="it is gone, or may not be read: go to a folder that is there, or name one with -C",
+        ) from error
 
 
 def store_at(root: Path, environment: Environment) -> HarnessStore:

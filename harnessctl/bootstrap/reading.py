@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def sessions_state_dir() -> Path:
-    """The state folder of the repository around the current folder."""
-    return store().state_dir
+    """The state folder of the repository around the current folder; to read, so it may not be there."""
+    return store().state_path
 
 
 def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bool) -> Pruned:

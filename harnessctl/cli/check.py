@@ -49,7 +49,7 @@ def command(
 
     Exits 1 when something is refused; warnings let pass. docs/rules.md explains each rule.
     """
-    from harnessctl.bootstrap.opening import allowed_by_user
+    from harnessctl.bootstrap.opening import allowed_by_user, here
     from harnessctl.commands.check import CheckRequest, check, fails
 
     chosen = [bool(paths), staged, rev is not None, commits is not None, stdin_refs, message is not None]
@@ -68,7 +68,7 @@ def command(
         message=_read(message) if message else None,
     )
     environment = read_environment()
-    report = check(request, Path.cwd(), environment, allowed_by_user(environment))
+    report = check(request, here(), environment, allowed_by_user(environment))
     _print(report, Format.JSON if as_json else form)
     if fails(report):
         raise typer.Exit(int(ExitCode.FAILED))

@@ -46,6 +46,17 @@ def report_usage(error: Any, *, as_json: bool) -> int:
     return int(ExitCode.USAGE)
 
 
+def report_denied(error: OSError, argv: list[str], *, as_json: bool) -> int:
+    """A folder of our own that cannot be used, in words; any other error of the system is internal."""
+    from harnessctl.config import read_environment
+    from harnessctl.layers.l3_durable.places.unwritable import denied_place
+
+    denied = denied_place(error, read_environment())
+    if denied is not None:
+        return report_error(denied, as_json=as_json)
+    return report_internal(error, argv, as_json=as_json)
+
+
 def report_internal(error: BaseException, argv: list[str], *, as_json: bool) -> int:
     """Write a defect's report to a file, say where it is; the exit code."""
     where = _write_report(error, argv)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harnessctl.bootstrap.opening import here
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.commands.hooks import hooks_status, install_hooks, uninstall_hooks
 from harnessctl.domain.errors import ExitCode
@@ -34,7 +34,7 @@ def install(
     as_json: AsJson = False,
 ) -> None:
     """Write pre-commit, pre-merge-commit, commit-msg and pre-push hooks."""
-    done = install_hooks(Path.cwd(), sys.executable, chain=chain, into_hooks_path=into_hooks_path)
+    done = install_hooks(here(), sys.executable, chain=chain, into_hooks_path=into_hooks_path)
     if as_json:
         print_json(done.to_json())
         return
@@ -47,7 +47,7 @@ def install(
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Say which hooks are there; exits 1 when ours are not where git looks."""
-    found = hooks_status(Path.cwd())
+    found = hooks_status(here())
     if as_json:
         print_json(found.to_json())
     elif found.place.folder is None:
@@ -63,7 +63,7 @@ def status(as_json: AsJson = False) -> None:
 @app.command()
 def uninstall(as_json: AsJson = False) -> None:
     """Remove our hooks and put back what they ran first."""
-    done = uninstall_hooks(Path.cwd())
+    done = uninstall_hooks(here())
     if as_json:
         print_json(done.to_json())
         return

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from harnessctl.cli.failure import report_error, report_internal, report_usage
+from harnessctl.cli.failure import report_denied, report_error, report_internal, report_usage
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.ids import suggestion
 
@@ -180,7 +180,7 @@ def run(argv: list[str]) -> int:
         return int(ExitCode.FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            return report_internal(error, argv, as_json=as_json)
+            return report_denied(error, argv, as_json=as_json)
         where = f" ({error.filename})" if error.filename else ""
         full = HarnessError(f"no space left{where}", id="storage", hint="free some space, then try again")
         return report_error(full, as_json=as_json)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,9 @@ from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.repairs import Repair
+from harnessctl.layers.l3_durable.landing.writer import Writer
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
+from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, read_log
@@ -72,6 +76,8 @@ def doctor(store: HarnessStore, *, fix: bool = False) -> Health:
     """
     if fix:
         refuse_agents(store.place.environment, "doctor --fix")
+        with suppress(HarnessError, OSError):
+            store.state_dir  # noqa: B018 - made here; what needs it says why it cannot be written
     found = list(_all(store))
     return Health(tuple(_treat(repair) if fix else Diagnosis(repair) for repair in found))
 
@@ -90,14 +96,16 @@ def _treat(repair: Repair) -> Diagnosis:
 
 def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from repairs.stale_locks(store.place)
-    yield from _modes(store.place.environment.state_home, store.state_dir)
-    logs = sorted((store.state_dir / "sessions").glob(f"*/{LOG_NAME}"))
+    yield from _unusable(store.state_path)
+    yield from _modes(store.place.environment.state_home, store.state_path)
+    logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
     yield from repairs.lost_harness(store.place, store.readable_lock())
     if store.mode is not None:
-        yield from repairs.left_over_proposals(store.writer)
-        yield from repairs.left_over_decisions(store.writer)
-        yield from repairs.left_over_live(store.writer, running)
+        writer = Writer(store.place, store.checks, Operations(store.state_path))
+        yield from repairs.left_over_proposals(writer)
+        yield from repairs.left_over_decisions(writer)
+        yield from repairs.left_over_live(writer, running)
         yield from _pin(store)
     for log in logs:
         if log.parent.name not in running:
@@ -167,9 +175,18 @@ def _mend(log: Path) -> None:
         raise HarnessError("a session writes it now", id="session_running") from error
 
 
+def _unusable(state_dir: Path) -> Iterator[Repair]:
+    """A state folder that no run could write: it, or the nearest folder above it that is there."""
+    nearest = next(path for path in (state_dir, *state_dir.parents) if os.path.lexists(path))
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        why = "cannot be written" if nearest.is_dir() else "is no folder"
+        remedy = "set XDG_STATE_HOME to a folder that can be written, or mend this one"
+        yield Repair("state_unwritable", f"{nearest} {why}: no run can keep its state", remedy)
+
+
 def _modes(state_home: Path, state_dir: Path) -> Iterator[Repair]:
     """Run state is the user's alone: logs hold what commands printed, keys sign what is kept."""
-    private = [state_home, state_dir, *(state_dir / name for name in _PRIVATE)]
+    private = [*filter(Path.is_dir, (state_home, state_dir)), *(state_dir / name for name in _PRIVATE)]
     private += sorted(path for log in state_dir.glob(f"sessions/*/{LOG_NAME}") for path in (log.parent, log))
     wrong = [path for path in private if _open_to_others(path)]
     if wrong:

@@ -63,7 +63,7 @@ def log(
 def _refuse_unknown(store: HarnessStore, session: str, cited: Iterable[str]) -> None:
     """:raises NotFoundError: ``no_session``: none here begins so, from which nothing was drawn yet."""
     try:
-        find_session(store.state_dir, session)
+        find_session(store.state_path, session)
     except NotFoundError as error:
         error.hint = f"{suggestion(session, cited)}{error.hint}"
         raise

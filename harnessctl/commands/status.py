@@ -119,7 +119,7 @@ def _last_session(store: HarnessStore) -> LastSession | None:
     if store.mode is None:  # a look at what is not there makes no state folder
         return None
     try:
-        found = summary_of(find_session(store.state_dir, ""))
+        found = summary_of(find_session(store.state_path, ""))
     except (NotFoundError, OSError):
         return None
     return LastSession(found.id, found.status or found.reason, found.started) if found else None

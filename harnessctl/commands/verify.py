@@ -104,7 +104,7 @@ def _verify(store: HarnessStore, update: Update, redactor: Redactor) -> Verified
     evidence = update.record.evidence if update.record else ()
     missing: list[Evidence] = []
     for one in evidence:
-        folder = store.state_dir / "sessions" / one.session
+        folder = store.state_path / "sessions" / one.session
         problems += _check(one, folder, redactor, missing)
     if problems:
         return Verified(update.id, state, Answer.MISMATCH, tuple(problems))

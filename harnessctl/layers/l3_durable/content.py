@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,3 +136,15 @@ def no_entry(content: Content | None, entry: EntryId) -> NotFoundError:
 def entry_digest(files: tuple[EntryFile, ...]) -> str | None:
     """Content digest of an entry given by its files (CONTRACT 2); None for an entry that is not there."""
     return files_digest((f.path, f.mode, f.sha256) for f in files) if files else None
+
+
+def files_at(content: Content | None, paths: Iterable[str]) -> dict[str, tuple[int, bytes]]:
+    """Mode and bytes of those ``paths`` that are there, by path below the repository's root; {} for None."""
+    found: dict[str, tuple[int, bytes]] = {}
+    if content is None or content.folder is None:
+        return found
+    for path in paths:
+        item = content.repository.entry(content.folder, path)
+        if item is not None:
+            found[f".harness/{path}"] = (item.mode, content.repository.blob(item.oid))
+    return found

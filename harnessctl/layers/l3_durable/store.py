@@ -21,11 +21,11 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
 from harnessctl.layers.l3_durable.checking.validation import Checks
 from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
-from harnessctl.layers.l3_durable.content import POLICY, Content
+from harnessctl.layers.l3_durable.content import POLICY, Content, files_at
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock, render_lock, write_atomically
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.occupied import occupants
-from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
+from harnessctl.layers.l3_durable.git.patch import FilePatch, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.history import history_cache
 from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
@@ -57,7 +57,11 @@ from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.places.mode import Place, find_place, not_initialised
 from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.places.sealed import read_key
-from harnessctl.layers.l3_durable.places.state_dir import ensure_repository_id, ensure_state_dir
+from harnessctl.layers.l3_durable.places.state_dir import (
+    ensure_repository_id,
+    ensure_state_dir,
+    repository_id,
+)
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 
 #: What helps when a revision holds what was taken back, and the lock is to move to it.
@@ -117,6 +121,11 @@ class HarnessStore:
     def state_dir(self) -> Path:
         """``$XDG_STATE_HOME/harnessctl/<repository id>``, 0700, made at the first use."""
         return ensure_state_dir(self.place.environment.state_home, self.repository_id)
+
+    @property
+    def state_path(self) -> Path:
+        """As :attr:`state_dir` for those who only read: nothing is made, and it may not be there."""
+        return self.place.environment.state_home / (repository_id(self.repository) or "unnamed")
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -188,7 +197,7 @@ class HarnessStore:
         one, other = (self.content(c) if c else None for c in (before, after))
         paths = self.repository.changed(one.folder if one else None, other.folder if other else None)
         wanted = [p for p in paths if records or not p.startswith("updates/")]
-        return patch_files(_files(one, wanted), _files(other, wanted))
+        return patch_files(files_at(one, wanted), files_at(other, wanted))
 
     @property
     def fence(self) -> HarnessFence:
@@ -479,14 +488,3 @@ def _allowed(place: Place) -> frozenset[str]:
     except (HarnessError, AttributeError):
         return frozenset()
     return frozenset(v for v in found if isinstance(v, str)) if isinstance(found, list) else frozenset()
-
-
-def _files(content: Content | None, paths: Iterable[str]) -> Files:
-    found: dict[str, tuple[int, bytes]] = {}
-    if content is None or content.folder is None:
-        return found
-    for path in paths:
-        item = content.repository.entry(content.folder, path)
-        if item is not None:
-            found[f".harness/{path}"] = (item.mode, content.repository.blob(item.oid))
-    return found

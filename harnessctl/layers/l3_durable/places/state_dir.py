@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 from pathlib import Path
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.places.unwritable import state_unwritable
 
 ID_KEY = "harness.repositoryId"
 
@@ -39,9 +42,19 @@ def ensure_repository_id(repository: Repository) -> str:
 
 
 def ensure_state_dir(state_home: Path, name: str) -> Path:
-    """``<state_home>/<name>``, made 0700 with its parent when it is not there."""
+    """``<state_home>/<name>``, made 0700 with its parent when it is not there.
+
+    :raises HarnessError: ``state_unwritable``.
+    :raises OSError: there is no space left.
+    """
     path = state_home / name
-    for folder in (state_home, path):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    try:
+        for folder in (state_home, path):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(path.stat().st_mode) != 0o700:  # on a read-only disk the right mode is left alone
+            path.chmod(0o700)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise state_unwritable(error.filename or path, error) from error
     return path
