@@ -64,6 +64,15 @@ def test_a_blob_that_a_partial_clone_lacks_is_named(repo: Git, tmp_path: Path) -
     with pytest.raises(NotFoundError) as caught:
         dict(store_of(partial).snapshot("harness").entries)
     assert caught.value.id == "missing_object"
+
+
+def test_a_record_that_a_partial_clone_lacks_is_no_commit_by_hand(repo: Git, tmp_path: Path) -> None:
+    land(started(repo), "a", "one")
+    repo("config", "uploadpack.allowFilter", "true")
+    store = store_of(clone(repo, tmp_path / "partial", "--filter=blob:none", "-b", "main"))
+    with pytest.raises(NotFoundError) as caught:
+        store.updates()
+    assert caught.value.id == "missing_object"
     assert "fetch" in caught.value.hint
 
 

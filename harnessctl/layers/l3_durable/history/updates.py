@@ -101,7 +101,10 @@ class _Gathered:
 def list_updates(
     place: Place, cache: HistoryCache | None = None, keep: Callable[[Row], bool] = lambda _: True
 ) -> tuple[Update, ...]:
-    """Open proposals, then everything landed, newest first; only rows that ``keep`` wants are read."""
+    """Open proposals, then everything landed, newest first; only rows that ``keep`` wants are read.
+
+    :raises NotFoundError: ``missing_object``: a partial clone lacks a record.
+    """
     return tuple(read_row(place, row) for row in list_rows(place, cache) if keep(row))
 
 
@@ -185,6 +188,8 @@ def _walk(place: Place, cache: HistoryCache) -> _Gathered:
     for did in cache.steps(place, list(found.known.values())):
         for update, blob in did.records:
             gist = cache.gist(place.repository, blob)
+            if gist is None and not place.repository.has(blob):
+                place.repository.blob(blob)  # says what to fetch: not to be told from a commit by hand
             if gist is not None and update not in found.brought:
                 found.gists[update] = gist
                 found.brought[update] = did.commit
