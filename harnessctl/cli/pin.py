@@ -25,16 +25,26 @@ def pin_command(
     allow_revoked: Annotated[
         bool, typer.Option("--allow-revoked", help="Pin a revision that holds an update taken back later.")
     ] = False,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Pin a revision with entries that do not load.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Move harness.lock, the revision that runs read.
 
     Without REV: to the landed tip. Only landed revisions can be pinned, and none that holds an update which
-    was taken back since. Where the pin is now: harnessctl status.
+    was taken back since or an entry that does not load, unless told so. Where the pin is now:
+    harnessctl status.
     """
     from harnessctl.commands.pin import pin
 
-    done = pin(opening.store(), rev or None, resolve=resolve, allow_revoked=allow_revoked)
+    done = pin(
+        opening.store(),
+        rev or None,
+        resolve=resolve,
+        allow_revoked=allow_revoked,
+        skip_broken=skip_broken,
+    )
     if as_json:
         print_json(done.to_json())
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harnessctl.commands.loading import check_loads
 from harnessctl.domain.pin import Lock
 from harnessctl.layers.l3_durable.store import HarnessStore
 
@@ -31,17 +32,36 @@ class Pinned:
         }
 
 
+#: What helps when a revision has entries that no run would load.
+_PIN_ANYWAY = "mend them and pin the result, or pin it with --skip-broken: runs need --skip-broken then"
+
+
 def pin(
-    store: HarnessStore, rev: str | None = None, *, resolve: bool = False, allow_revoked: bool = False
+    store: HarnessStore,
+    rev: str | None = None,
+    *,
+    resolve: bool = False,
+    allow_revoked: bool = False,
+    skip_broken: bool = False,
 ) -> Pinned:
     """Write ``harness.lock`` at ``rev``, by default the landed tip.
 
     :param resolve: settle a merge conflict in the lock: take the side that holds the other.
     :param allow_revoked: also where the revision holds an update that was taken back since.
-    :raises HarnessError: ``pin_not_landed``.
+    :param skip_broken: also where the revision has entries that do not load.
+    :raises HarnessError: ``pin_not_landed``; ``broken_entries``: runs would refuse it.
     :raises ConflictError: ``lock_conflict``: with ``resolve``, neither side holds the other.
     :raises RefusedError: ``agent_refused``, ``pin_revoked``.
     """
     before = store.readable_lock()
-    lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked)
+
+    def check(commit: str) -> None:
+        check_loads(
+            store.snapshot_at(commit),
+            skip_broken=skip_broken,
+            what=f"revision {commit[:12]}",
+            hint=_PIN_ANYWAY,
+        )
+
+    lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked, check=check)
     return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else ())

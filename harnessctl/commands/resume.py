@@ -10,7 +10,8 @@ from typing import Any
 from harnessctl.commands.building import RunPorts, RunSpec, parts_of
 from harnessctl.commands.children import Household, settle, stated_of, view_again
 from harnessctl.commands.linked import LinkedTrees
-from harnessctl.commands.run import RunOutcome, check_loads, finish
+from harnessctl.commands.loading import check_loads
+from harnessctl.commands.run import RunOutcome, finish
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.domain.limits import Limits, Usage

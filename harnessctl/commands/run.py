@@ -9,12 +9,12 @@ from typing import Any
 
 from harnessctl.commands.building import RunPorts, RunSpec, check_price, header_of, parts_of, protocol_of
 from harnessctl.commands.children import Household
+from harnessctl.commands.loading import check_loads
 from harnessctl.commands.safety import sandbox_json
 from harnessctl.domain.change import FileChange
-from harnessctl.domain.errors import ExitCode, HarnessError, NotFoundError, UsageError
+from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
 from harnessctl.domain.event import EventType
-from harnessctl.domain.finding import Finding
-from harnessctl.domain.ids import HARNESS_DIR, Kind, new_ulid
+from harnessctl.domain.ids import new_ulid
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
@@ -132,23 +132,6 @@ def _kept(worktree: WorkTree, result: RunResult, folder: Path) -> RunResult:
     return result
 
 
-def check_loads(snapshot: Snapshot, *, skip_broken: bool) -> tuple[str, ...]:
-    """Refuse a revision with entries that cannot be read; ids of those left out with ``skip_broken``.
-
-    :raises HarnessError: ``broken_entries``, naming each file with its place and rule.
-    """
-    if not snapshot.broken:
-        return ()
-    if skip_broken:
-        return tuple(sorted({_entry_of(finding.path) for finding in snapshot.broken}))
-    lines = [_place(finding) for finding in snapshot.broken]
-    raise HarnessError(
-        "the pinned revision has entries that do not load:\n  " + "\n  ".join(lines),
-        id="broken_entries",
-        hint="mend them, or run with --skip-broken to leave them out",
-    )
-
-
 def tell_rights_once(machine_dir: Path, watcher: Watcher) -> None:
     """Say on the first run of this machine what code in the kernel may do."""
     marker = machine_dir / TOLD_NAME
@@ -156,21 +139,6 @@ def tell_rights_once(machine_dir: Path, watcher: Watcher) -> None:
         watcher.note(KERNEL_RIGHTS)
         machine_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch()
-
-
-def _place(finding: Finding) -> str:
-    where = f":{finding.line}:{finding.column}" if finding.line else ""
-    return f"{finding.path}{where}: {finding.rule}: {finding.message}"
-
-
-def _entry_of(path: str) -> str:
-    """The id of the entry that a file belongs to; the path itself for what belongs to none."""
-    kind, _, rest = path.removeprefix(f"{HARNESS_DIR}/").partition("/")
-    if Kind.of_directory(kind) is None or not rest:
-        return path
-    if kind == Kind.SKILL.directory:
-        return f"{kind}/{rest.split('/')[0]}"
-    return f"{kind}/{rest.removesuffix('.md')}"
 
 
 def _result(

@@ -53,7 +53,7 @@ def test_a_secret_in_a_file_name_is_refused(harnessctl: Run, started: Git, tmp_p
 
 def test_a_policy_that_nests_too_deep_is_named(harnessctl: Run, started: Git) -> None:
     land_by_hand(started, ".harness/harness.toml", NESTED)
-    harnessctl("pin", cwd=started.root)
+    harnessctl("pin", "--skip-broken", cwd=started.root)
     for verb in (["list"], ["status"], ["doctor"], ["log"]):
         assert harnessctl(*verb, cwd=started.root, code=None).code in (0, 1, 2), verb
     harnessctl("add", "memory/b", cwd=started.root, input=NOTE, code=None)
@@ -162,3 +162,16 @@ def test_misspelt_settings_are_told_and_stop_nothing(
     assert known == {"id": newest["id"], "state": "success", "started": newest["started"]}
     said = harnessctl("status", cwd=repo.root).out
     assert f"last session: {newest['id']}, success, {newest['started']}" in said
+
+
+def test_a_revision_that_no_run_would_load_is_not_pinned(harnessctl: Run, started: Git) -> None:
+    harnessctl("pin", cwd=started.root)
+    before = (started.root / "harness.lock").read_bytes()
+    land_by_hand(started, ".harness/memory/b.md", "---\nno: end\n")
+    error = harnessctl("pin", "--json", cwd=started.root, code=1).json()["error"]
+    assert error["id"] == "broken_entries"
+    assert ".harness/memory/b.md" in error["message"]
+    assert "--skip-broken" in error["hint"]
+    assert (started.root / "harness.lock").read_bytes() == before
+    harnessctl("pin", "--skip-broken", cwd=started.root)
+    assert (started.root / "harness.lock").read_bytes() != before

@@ -377,10 +377,16 @@ class HarnessStore:
         return self._landed(made[0].record, moved.new, lock), made[0]
 
     def move_pin(
-        self, rev: str | None = None, *, resolve_conflict: bool = False, allow_revoked: bool = False
+        self,
+        rev: str | None = None,
+        *,
+        resolve_conflict: bool = False,
+        allow_revoked: bool = False,
+        check: Callable[[str], object] | None = None,
     ) -> Lock:
         """Write the lock: at ``rev``, by default the landed tip, or by settling its merge conflict.
 
+        :param check: is given the commit before anything is written; raises to refuse it.
         :raises RefusedError: ``pin_revoked``: runs would refuse to read it, unless ``allow_revoked``.
         """
         self._person("pin")
@@ -393,6 +399,8 @@ class HarnessStore:
         if not reaches(self.repository, self.place.landed_tips(), commit):
             raise HarnessError(f"{commit[:12]} is not landed, so it cannot be pinned", id="pin_not_landed")
         pinning.refuse_revoked(self.place, commit, allow=allow_revoked, hint=_PIN_ANYWAY)
+        if check is not None:
+            check(commit)
         return self._write_lock(commit)
 
     def revoked(self, commit: str) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from harnessctl.commands.run import KERNEL_RIGHTS, RunOutcome, RunPorts, RunSpec, check_loads, run
+from harnessctl.commands.loading import check_loads
+from harnessctl.commands.run import KERNEL_RIGHTS, RunOutcome, RunPorts, RunSpec, run
 from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.finding import Finding, Severity
