@@ -64,6 +64,29 @@ def test_a_stale_lock_file_and_not_a_fresh_one(repo: Git, store: HarnessStore) -
     add(store_of(repo), "a", "lands again")
 
 
+@pytest.mark.parametrize("name", ["refs/heads/harness", "packed-refs"])
+def test_a_young_lock_file_is_named_and_left(repo: Git, store: HarnessStore, name: str) -> None:
+    lock = repo.root / f".git/{name}.lock"
+    lock.write_bytes(b"")
+    os.utime(lock, (time.time() - 20,) * 2)
+    found = doctor(store, fix=True)
+    assert (ids(found), found.ill) == (["stale_lock"], True)
+    assert "20 seconds old" in found.found[0].repair.what or "21 seconds old" in found.found[0].repair.what
+    assert lock.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says who has a file open")
+def test_a_lock_file_that_a_process_has_open_is_left(repo: Git, store: HarnessStore) -> None:
+    lock = repo.root / ".git/refs/heads/harness.lock"
+    with lock.open("wb"):
+        os.utime(lock, (time.time() - 300,) * 2)
+        found = doctor(store, fix=True)
+        assert (ids(found), found.ill) == (["stale_lock"], True)
+        assert f"process {os.getpid()} has it open" in found.found[0].repair.what
+        assert lock.exists()
+    check_and_fix(repo, "stale_lock")
+
+
 def test_a_decided_proposals_ref_is_removed(repo: Git, store: HarnessStore) -> None:
     waiting = learned(store, "a", "one")
     store.accept(waiting.id)

@@ -6,6 +6,7 @@ Nothing that only a person could miss is removed: what would be lost otherwise i
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -28,6 +29,8 @@ from harnessctl.layers.l3_durable.rules.policy import check_policy
 
 #: Seconds after which a lock file of git is nobody's: git holds one for milliseconds.
 STALE_S = 60.0
+#: Seconds up to which one is not worth a word.
+FRESH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,48 @@ def stale_locks(place: Place) -> Iterator[Repair]:
     names = [place.ref, "packed-refs", "config", *([place.remote_ref] if place.remote_ref else [])]
     files = [common / f"{name}.lock" for name in names]
     files += sorted((common / "refs/harness").rglob("*.lock"))
+    if place.mode is Mode.IN_TREE:
+        files += [place.repository.git_dir / f"{name}.lock" for name in ("index", "HEAD")]
     for file in files:
         age = _age(file)
-        if age is not None and age > STALE_S:
-            what = f"{file} is {age / 60:.0f} minutes old: what it locks cannot be changed"
-            yield Repair("stale_lock", what, "remove it, if no git is at work there", file.unlink)
+        if age is not None and abs(age) > FRESH_S:
+            yield _lock_repair(file, age)
+
+
+def _lock_repair(file: Path, age: float) -> Repair:
+    """A lock file that nobody holds is removed; one that somebody may hold is a person's to judge."""
+    old = f"{age / 60:.0f} minutes" if age >= STALE_S else f"{age:.0f} seconds"
+    what = f"{file} is {old} old: what it locks cannot be changed"
+    holders = _holders(file)
+    if holders:
+        what += f"; process {', '.join(holders)} has it open"
+        return Repair("stale_lock", what, "let that process finish, or end it")
+    if age <= STALE_S:
+        return Repair("stale_lock", what, f"wait; once it is {STALE_S:.0f} seconds old, --fix removes it")
+    return Repair("stale_lock", what, "remove it, if no git is at work there", partial(_unlink_unheld, file))
+
+
+def _unlink_unheld(file: Path) -> None:
+    age = _age(file)
+    if _holders(file) or (age is not None and age <= STALE_S):
+        raise HarnessError(f"{file} is in use again", id="busy", hint="run doctor again")
+    file.unlink()
+
+
+def _holders(file: Path) -> list[str]:
+    """Ids of processes that have ``file`` open, as far as the system tells (Linux: /proc)."""
+    processes = (name for name in os.listdir("/proc") if name.isdigit()) if os.path.isdir("/proc") else ()
+    return sorted((pid for pid in processes if str(file) in _opened(pid)), key=int)
+
+
+def _opened(pid: str) -> set[str]:
+    """Paths of what a process has open; none of one that is gone or another user's."""
+    found = set()
+    with suppress(OSError):
+        for handle in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.add(os.readlink(f"/proc/{pid}/fd/{handle}"))
+    return found
 
 
 def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
