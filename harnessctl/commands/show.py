@@ -12,6 +12,9 @@ from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.history.updates import Update
 from harnessctl.layers.l3_durable.store import HarnessStore
 
+#: Characters from which on the beginning of an update's id is taken as one.
+_FEWEST = 4
+
 
 @dataclass(frozen=True)
 class ShownEntry:
@@ -107,15 +110,27 @@ def show_update(store: HarnessStore, rev: str) -> ShownUpdate:
 
     :raises NotFoundError: ``unknown_revision``.
     """
-    commit = store.resolve(rev)
     wanted = rev.strip().upper()
-    rows = store.updates(lambda row: row.commit == commit or (bool(row.id) and row.id.startswith(wanted)))
+    try:
+        commit = store.resolve(rev)
+    except NotFoundError:
+        commit = ""  # a rejected update has no commit of its own; its decision is listed
+    rows = store.updates(
+        lambda row: bool(commit and row.commit == commit) or _is_called(row.id, wanted, whole=not commit)
+    )
     named = [u for u in rows if u.id and u.id.startswith(wanted)] or rows
+    if not commit and len(named) != 1:
+        store.resolve(rev)  # says what is wrong with it
     if not named:
         raise NotFoundError(f"{commit[:12]} brought no update", id="no_update", hint="harnessctl log")
     parents = named[0].commit.parents
     patch = b"".join(f.data for f in store.patch(parents[0] if parents else "", named[0].commit.id))
     return ShownUpdate(named[0], patch)
+
+
+def _is_called(update: str, wanted: str, *, whole: bool) -> bool:
+    """Whether ``wanted`` is the id or the beginning of it; ``whole``: at least a few characters of it."""
+    return bool(update) and len(wanted) >= (_FEWEST if whole else 0) and update.startswith(wanted)
 
 
 def _problem(broken: tuple[Finding, ...], entry: str) -> Finding | None:

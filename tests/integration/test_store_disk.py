@@ -91,7 +91,9 @@ def test_a_full_disk_ends_the_command_with_1(
     fill(disk, 0)
     monkeypatch.chdir(small.root)
     assert run(["review", "accept", proposal.id]) == 1
-    assert "cannot write into the repository" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "cannot write into the repository" in said
+    assert "no space left" in said.lower()
     assert text_of(small, "b") is None
 
 

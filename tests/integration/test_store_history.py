@@ -442,3 +442,19 @@ def test_history_with_a_merge_made_by_a_forge(repo: Git, tmp_path: Path) -> None
     assert found == {late.id: UpdateState.LANDED, update_of(one): UpdateState.LANDED}
     assert store_of(repo).proposals() == ()
     assert fsck_is_clean(repo)
+
+
+def test_the_hint_about_a_decided_update_leads_to_it(repo: Git) -> None:
+    store = started(repo)
+    rejected = propose(store, "a", "one")
+    store.reject(rejected.id, "not so")
+    for prefix in (rejected.id, rejected.id[:20]):
+        shown = show_update(store_of(repo), prefix)
+        assert (shown.update.id, shown.update.state) == (rejected.id, UpdateState.REJECTED)
+    landed = propose(store_of(repo), "b", "two")
+    store_of(repo).accept(landed.id)
+    assert show_update(store_of(repo), landed.id).update.state is UpdateState.LANDED
+    for nothing in ("01", "nonsense", "ZZZZZZZZ"):
+        with pytest.raises(HarnessError) as caught:
+            show_update(store_of(repo), nothing)
+        assert caught.value.id == "unknown_revision"

@@ -55,6 +55,18 @@ def test_a_shallow_clone_reads_its_tip_and_lands_on_it(repo: Git, tmp_path: Path
     assert text_of(shallow, "c") == "three"
 
 
+def test_going_back_past_a_shallow_clones_end_says_so(repo: Git, tmp_path: Path) -> None:
+    land(started(repo), "a", "one")
+    shallow = clone(repo, tmp_path / "shallow", "--depth=1", "-b", "harness")
+    with pytest.raises(NotFoundError) as caught:
+        store_of(shallow).resolve("harness~1")
+    assert "shallow" in caught.value.message
+    assert "git fetch --unshallow" in caught.value.hint
+    with pytest.raises(NotFoundError) as caught:
+        store_of(repo).resolve("harness~9")
+    assert "shallow" not in caught.value.message
+
+
 def test_a_blob_that_a_partial_clone_lacks_is_named(repo: Git, tmp_path: Path) -> None:
     store = started(repo)
     land(store, "a", "one")

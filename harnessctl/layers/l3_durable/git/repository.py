@@ -6,8 +6,10 @@ for bytes that are not UTF-8, so that a strange name can be shown and refused, n
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -29,6 +31,9 @@ T = TypeVar("T")
 TREE_MODE = int(FileMode.TREE)
 #: Trees kept by :meth:`Repository.files`; one harness has few hundred folders.
 KEPT_FOLDERS = 4096
+#: Bytes of free space below which a write that failed without a reason failed for want of space.
+LITTLE_ROOM = 1024 * 1024
+_OBJECT = re.compile("[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class Repository:
 
         :raises HarnessError: ``write_failed``.
         """
-        with _in_words():
+        with _in_words(self.common_dir):
             pygit2.Config(str(self.common_dir / "config"))[key] = value
 
     def remotes(self) -> tuple[str, ...]:
@@ -157,7 +162,7 @@ class Repository:
         :raises HarnessError: ``busy``: somebody else held it for ``patience`` seconds; ``write_failed``.
         """
         try:
-            with _in_words(), holding(self.common_dir / f"harnessctl.{what}", patience):
+            with _in_words(self.common_dir), holding(self.common_dir / f"harnessctl.{what}", patience):
                 yield
         except NotYoursError as error:
             raise HarnessError(
@@ -299,14 +304,14 @@ class Repository:
 
     def write_blob(self, data: bytes) -> str:
         """Write a blob, untouched by any filter; its id."""
-        return self._wrote(_writing(lambda: self.raw.create_blob(data)))
+        return self._wrote(_writing(self.common_dir, lambda: self.raw.create_blob(data)))
 
     def write_tree(self, base: str | None, edits: Mapping[str, tuple[int, str] | None]) -> str:
         """The tree ``base`` with ``edits`` applied: path -> (mode, blob id), or None to remove.
 
         Only folders on the way to an edit are read and written; a folder that becomes empty goes.
         """
-        return str(_writing(lambda: self._edited(base, edits)) or self._empty_tree())
+        return str(_writing(self.common_dir, lambda: self._edited(base, edits)) or self._empty_tree())
 
     @contextmanager
     def durably(self) -> Iterator[None]:
@@ -315,7 +320,7 @@ class Repository:
         :raises HarnessError: ``write_failed``: one is not; no ref may name them then.
         """
         self._written.clear()
-        with _in_words(), staged(self.raw, self.common_dir / "objects", self._written):
+        with _in_words(self.common_dir), staged(self.raw, self.common_dir / "objects", self._written):
             yield
 
     def _wrote(self, oid: object) -> str:
@@ -328,6 +333,7 @@ class Repository:
         """Write a commit object, unsigned; its id. No ref moves."""
         return self._wrote(
             _writing(
+                self.common_dir,
                 lambda: self.raw.create_commit(
                     None,
                     _signature(author),
@@ -335,7 +341,7 @@ class Repository:
                     message,
                     pygit2.Oid(hex=tree),
                     [pygit2.Oid(hex=p) for p in parents],
-                )
+                ),
             )
         )
 
@@ -382,18 +388,32 @@ def _signature(person: Person) -> pygit2.Signature:
     return pygit2.Signature(person.name, person.email, person.time, person.offset, "utf-8")
 
 
-def _writing(action: Callable[[], T]) -> T:
-    with _in_words():
+def _writing(where: Path, action: Callable[[], T]) -> T:
+    with _in_words(where):
         return action()
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _in_words(where: Path) -> Iterator[None]:
     try:
         yield
     except (pygit2.GitError, OSError) as error:
         raise HarnessError(
-            f"cannot write into the repository: {error}",
+            f"cannot write into the repository: {_why(error, where)}",
             id="write_failed",
             hint="check free space and the permissions of the git directory; nothing was landed",
         ) from error
+
+
+def _why(error: Exception, where: Path) -> str:
+    """The system's words; libgit2 has none, or the name of an object, where a full disk cut a write short."""
+    text = str(error)
+    with suppress(OSError):
+        room = os.statvfs(where)
+        if not _says_why(text) and room.f_bavail * room.f_frsize < LITTLE_ROOM:
+            return "no space left"
+    return "no reason was given" if text in ("", "no error") else text
+
+
+def _says_why(text: str) -> bool:
+    return bool(text) and "no error" not in text and not _OBJECT.fullmatch(text.strip("'"))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.git.graph import shallow_commits
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.records import steps
 from harnessctl.layers.l3_durable.places.mode import Place, not_initialised
@@ -119,6 +120,12 @@ def one_of(prefix: str, found: Iterable[str]) -> str | None:
 def _back(place: Place, commit: str, count: int, rev: str) -> str:
     for _ in range(count):
         parents = place.repository.commit(commit).parents
+        if not parents and commit in shallow_commits(place.repository):
+            raise NotFoundError(
+                f"'{rev}' goes back past {commit[:12]}, where the history of this shallow clone ends",
+                id="unknown_revision",
+                hint="git fetch --unshallow brings what is before it",
+            )
         if not parents:
             raise NotFoundError(f"'{rev}' goes back past the first commit", id="unknown_revision")
         commit = parents[0]
