@@ -20,14 +20,14 @@ def command(
 
     Stale lock files, a branch that lost its harness, a harness.toml or a pin that cannot be read, proposals
     that are decided already, refs of sessions that ended, damaged logs, kernels that outlived their session
-    (by process id and start time), run state that others can read. Without --fix nothing is changed. Exit
-    code 1 while something is wrong.
+    (by process id and start time), run state that others can read, sockets of sessions that are gone.
+    Without --fix nothing is changed. Exit code 1 while something is wrong.
     """
     from harnessctl.commands.doctor import doctor
 
     environment = read_environment()
     store = opening.store(environment)
-    found = doctor(store, fix=fix)
+    found = doctor(store, fix=fix, machine=True)
     for line in opening.unread_settings(environment, store, store.place.tip() or ""):
         note(f"note: {line}")
     if as_json:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.repairs import Repair
@@ -68,10 +69,11 @@ class Health:
         return [one.to_json() for one in self.found]
 
 
-def doctor(store: HarnessStore, *, fix: bool = False) -> Health:
+def doctor(store: HarnessStore, *, fix: bool = False, machine: bool = False) -> Health:
     """Look at lock files, refs, the pin, logs, kernels and the state folder's modes.
 
     :param fix: put right what can be.
+    :param machine: look for left sockets in the user's temporary folders too, whichever repository's.
     :raises RefusedError: ``agent_refused``: with ``fix``.
     """
     if fix:
@@ -79,6 +81,8 @@ def doctor(store: HarnessStore, *, fix: bool = False) -> Health:
         with suppress(HarnessError, OSError):
             store.state_dir  # noqa: B018 - made here; what needs it says why it cannot be written
     found = list(_all(store))
+    if machine:
+        found += _sockets(socket_bases(store.place.environment.variables))
     return Health(tuple(_treat(repair) if fix else Diagnosis(repair) for repair in found))
 
 
@@ -153,6 +157,15 @@ def _forget(folder: Path, known: Registration) -> None:
     forget(folder)
     if known.folder:
         shutil.rmtree(known.folder, ignore_errors=True)
+
+
+def _sockets(bases: Iterable[Path]) -> Iterator[Repair]:
+    """Folders of sockets of sessions that were killed; nothing but the folders' names tells whose."""
+    left = left_folders(bases)
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        what = f"{left[0]}{more}: sockets of a session that is gone; nobody listens"
+        yield Repair("left_sockets", what, "remove them", partial(remove_left, left))
 
 
 def _log(log: Path) -> Iterator[Repair]:

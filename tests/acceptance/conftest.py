@@ -48,10 +48,14 @@ def harnessctl(home: Path) -> Run:
         code: int | None = 0,
         timeout: float = 120,
     ) -> Done:
+        own = {}
+        if "doctor" in args[:1]:  # it looks into the temporary folder, where other tests have theirs
+            (home / "tmp").mkdir(exist_ok=True)
+            own = {"TMPDIR": str(home / "tmp")}
         done = subprocess.run(
             [COMMAND, *map(str, args)],
             cwd=cwd,
-            env={**outside_pytest(), **(env or {})},
+            env={**outside_pytest(), **own, **(env or {})},
             input=input.encode(),
             capture_output=True,
             timeout=timeout,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,18 @@ def test_a_current_folder_that_is_gone_is_said(tmp_path: Path, verb: str) -> Non
         check=False,
     )
     assert (done.returncode, "cannot work in the current folder" in done.stderr) == (1, True), done
+
+
+def test_sockets_of_a_session_that_is_gone_are_removed(harnessctl: Run, repo: Git) -> None:
+    harnessctl("init", cwd=repo.root)
+    with tempfile.TemporaryDirectory(prefix="hs-") as name:
+        folder = Path(name) / "harnessctl-ab12cd_f"
+        folder.mkdir(mode=0o700)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / "door"))
+        os.utime(folder, (time.time() - 3600,) * 2)
+        env = {"TMPDIR": name}
+        assert str(folder) in harnessctl("doctor", cwd=repo.root, env=env, code=1).out
+        assert folder.exists()
+        harnessctl("doctor", "--fix", cwd=repo.root, env=env)
+        assert not folder.exists()
