@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.errors import NotFoundError
-from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.event import ASIDES, Event, EventType
 from harnessctl.domain.limits import Usage
 from harnessctl.rlm.log import LOG_NAME, read_log
 from harnessctl.rlm.reopen import last_end
@@ -69,12 +69,19 @@ def usage_by_node(seat: Seat, events: Sequence[Event]) -> dict[str, Usage]:
     tally = Tally()
     for event in events:
         tally.add(event)
-    return {node_of(consumer, seat): usage for consumer, usage in tally.used.items()}
+    used: dict[str, Usage] = {}
+    for consumer, usage in tally.used.items():
+        node = node_of(consumer, seat)
+        used[node] = used.get(node, Usage()) + usage
+    return used
 
 
 def node_of(consumer: str, seat: Seat) -> str:
-    """The node that a call of ``consumer`` in the session at ``seat`` is booked on."""
-    if consumer == seat.name:
+    """The node that a call of ``consumer`` in the session at ``seat`` is booked on.
+
+    Its own, also for what was asked beside the turns; anybody else is a session that an old log names.
+    """
+    if consumer == seat.name or consumer in ASIDES:
         return seat.node
     return consumer if seat.node == ROOT else f"{seat.node}/{consumer}"
 

@@ -78,14 +78,10 @@ def test_the_sum_of_the_logs(sessions: Path) -> None:
     events = read_log(sessions / "R" / "log.jsonl").events
     used = tree_usage(ROOT, events, descendants(ROOT, events, sessions))
     assert {node: usage.tokens for node, usage in used.items()} == {
-        "root": 101,
-        "llm": 11,
-        "root/a": 101,
-        "root/a/llm": 11,
-        "root/b": 101,
-        "root/b/llm": 11,
-        "root/b/c": 101,
-        "root/b/c/llm": 11,
+        "root": 112,
+        "root/a": 112,
+        "root/b": 112,
+        "root/b/c": 112,
     }
 
 
@@ -103,4 +99,4 @@ def test_places_from_the_logs_themselves(sessions: Path) -> None:
     assert seat_of("C", events) == Seat("C", "c", "root/b/c", 2, "B")
     assert seat_of("X", ()) == Seat("X")
     assert [is_root(sessions / name) for name in ("R", "A", "nothing")] == [True, False, False]
-    assert node_of("summary", Seat("A", "a", "root/a", 1, "R")) == "root/a/summary"
+    assert node_of("summary", Seat("A", "a", "root/a", 1, "R")) == "root/a"
