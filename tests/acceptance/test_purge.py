@@ -61,7 +61,10 @@ def test_the_drill_removes_a_secret_and_keeps_states(
 
     secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\n")
-    environment = {**os.environ, "SECRET_FILE": str(secret), "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+    own = tmp_path / "tmp"  # what others left in the machine's is no business of this drill
+    own.mkdir()
+    environment = {**os.environ, "SECRET_FILE": str(secret), "TMPDIR": str(own)}
+    environment["PATH"] = f"{COMMAND.parent}:{os.environ['PATH']}"
     assert b"still there" in bash(commands("purge check"), repo, environment).stdout
     for marker in ("purge drill", "purge check"):
         done = subprocess.run(

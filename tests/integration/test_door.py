@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -178,3 +180,54 @@ async def test_a_refusal_is_told_without_the_frames_behind_it(
         assert len(shown.strip().splitlines()) <= 9, shown
         assert "harnessctl_kernel" not in shown.replace("/", "")
         assert "concurrent" not in shown
+
+
+class PressedError(BaseException):
+    """In the place of KeyboardInterrupt, which would end the event loop of the test."""
+
+
+async def test_an_interrupt_right_after_the_sending_takes_the_request_back_too(tmp_path: Path) -> None:
+    from harnessctl.rlm.kernel_api.host import Host, Line
+
+    begun = threading.Event()
+
+    class Waiting(Echo):
+        async def wait(self, what: Mapping[str, Any]) -> Any:
+            begun.set()
+            return await super().wait(what)
+
+    class Interrupted(Line):
+        """The user's interrupt comes between the sending and the waiting."""
+
+        def send(self, message: dict[str, Any]) -> None:
+            super().send(message)
+            if "do" in message:
+                assert begun.wait(5)
+                raise PressedError
+
+    def asked(ask: Any, host: Any) -> str:
+        try:
+            ask(host, "wait")
+        except PressedError:
+            return "pressed"
+        return "answered"
+
+    door, echo = Door(), Waiting()
+    door.admit(echo)
+    path = str(await door.listen(tmp_path))
+    for ask in (Host.call, Host.submit):
+        begun.clear()
+        echo.cancelled.clear()
+        host = Host(path)
+        host._line = Interrupted(path)
+        assert await asyncio.to_thread(asked, ask, host) == "pressed"
+        await asyncio.wait_for(echo.cancelled.wait(), 5)
+    await door.close()
+    assert await asyncio.to_thread(lambda: wait_closed(host))
+
+
+def wait_closed(host: Any) -> bool:
+    end = time.monotonic() + 5
+    while not host._line.closed and time.monotonic() < end:
+        time.sleep(0.01)
+    return bool(host._line.closed)

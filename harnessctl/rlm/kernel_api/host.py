@@ -49,8 +49,9 @@ class Host:
 
         :raises HostError: it was not done.
         """
-        future = self.submit(do, **what)
+        future: Future[Any] = Future()
         try:
+            self._ask(future, do, what)
             return future.result()
         except BaseException:
             future.cancel()
@@ -61,19 +62,23 @@ class Host:
 
         :raises HostError: it could not be asked.
         """
-        number = next(self._numbers)
         future: Future[Any] = Future()
+        try:
+            self._ask(future, do, what)
+        except BaseException:
+            # An interrupt may come when the request has been sent already.
+            future.cancel()
+            raise
+        return future
+
+    def _ask(self, future: Future[Any], do: str, what: dict[str, Any]) -> None:
+        number = next(self._numbers)
         line = self._connected()
         line.waiting[number] = future
-        try:
-            line.send({"v": VERSION, "id": number, "do": do, "with": what})
-        except BaseException:
-            line.waiting.pop(number, None)
-            raise
+        future.add_done_callback(lambda done: line.take_back(number) if done.cancelled() else None)
+        line.send({"v": VERSION, "id": number, "do": do, "with": what})
         if line.closed:
             line.give_up()
-        future.add_done_callback(lambda done: line.take_back(number) if done.cancelled() else None)
-        return future
 
     def _connected(self) -> Line:
         with self._lock:
