@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -204,21 +205,34 @@ async def test_shutdown_and_restart(server: ForkServer) -> None:
 
 
 async def test_a_cells_last_words_are_written(server: ForkServer, tmp_path: Path) -> None:
-    """The interpreter ends as any other: exit functions run, open files are flushed, output still arrives."""
-    async with kernel(server) as session:
-        await session.run(f"from pathlib import Path; folder = Path({str(tmp_path)!r}); import atexit")
-        await session.run("file = (folder / 'open').open('w'); file.write('flushed')")
-        await session.run("atexit.register((folder / 'exit').write_text, 'ran')")
-        await session.run(
-            "class Last:\n    def __del__(self): print('last words', flush=True)\nlast = Last()"
-        )
-        session.manager.shutdown_wait_time = 60.0
-        await session.manager.shutdown_kernel()
-        async with asyncio.timeout(5):
-            while (await session.client.get_iopub_msg())["content"].get("text") != "last words\n":
-                pass
-    assert (tmp_path / "open").read_text() == "flushed"
-    assert (tmp_path / "exit").read_text() == "ran"
+    """The interpreter ends as any other: exit functions run, open files are flushed, output still arrives.
+
+    An ending kernel waits a second for its reader, as a stock one does: on a busy machine that may be too
+    short, so the words have three chances.
+    """
+    heard = False
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with kernel(server) as session:
+            await session.run(f"from pathlib import Path; folder = Path({str(folder)!r}); import atexit")
+            await session.run("file = (folder / 'open').open('w'); file.write('flushed')")
+            await session.run("atexit.register((folder / 'exit').write_text, 'ran')")
+            await session.run(
+                "class Last:\n    def __del__(self): print('last words', flush=True)\nlast = Last()"
+            )
+            session.manager.shutdown_wait_time = 60.0
+            await session.manager.shutdown_kernel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    while (await session.client.get_iopub_msg())["content"].get("text") != "last words\n":
+                        pass
+                    heard = True
+        assert (folder / "open").read_text() == "flushed"
+        assert (folder / "exit").read_text() == "ran"
+        if heard:
+            break
+    assert heard
 
 
 async def test_what_a_kernel_left_behind_ends_with_it(server: ForkServer) -> None:
