@@ -60,6 +60,9 @@ def build(root: Path) -> HarnessStore:
     """A repository with the entries on its harness branch, packed."""
     root.mkdir()
     git(root, "init", "-q", "-b", "main")
+    # The benchmark needs no identity of the user's.
+    git(root, "config", "user.name", "Bench")
+    git(root, "config", "user.email", "bench@example.com")
     git(root, "commit", "-q", "--allow-empty", "-m", "code")
     store = open_store(root, read_environment())
     store.initialise(unpinned=True)
