@@ -8,13 +8,13 @@ on 1 and on 200 changed files as a process, and its work per file without start-
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from measuring import git, median_ms, repository
 
 from harnessctl.commands.check import CheckRequest, check
 from harnessctl.config import read_environment
@@ -35,26 +35,9 @@ CHECK = [sys.executable, "-P", "-m", "harnessctl.cli.main", "check", "--staged"]
 RUNS = 7
 
 
-def median_ms(action: Callable[[], object], runs: int = RUNS) -> float:
-    """Median wall time of ``action`` in milliseconds."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
-
-
-def git(root: Path, *args: str) -> None:
-    """Run git in ``root``."""
-    subprocess.run(["git", *args], cwd=root, check=True, capture_output=True)
-
-
-def repository(folder: Path, entries: int) -> Path:
+def with_entries(folder: Path, entries: int) -> Path:
     """A repository with ``entries`` committed memories, sharded by hundreds."""
-    root = folder / f"repo-{entries}"
-    root.mkdir()
-    git(root, "init", "-q")
+    root = repository(folder / f"repo-{entries}")
     write(root, range(entries), "")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "entries")
@@ -88,9 +71,9 @@ def hook(root: Path, changed: int, start_up: float) -> None:
     """The hook on ``changed`` staged files."""
     write(root, range(changed), "One more line.\n")
     git(root, "add", "-A")
-    row(f"hook on {changed} changed files, as a process", median_ms(process(CHECK, root)), start_up)
+    row(f"hook on {changed} changed files, as a process", median_ms(process(CHECK, root), RUNS), start_up)
     request = CheckRequest(staged=True)
-    inside = median_ms(lambda: check(request, root, read_environment(), ()))
+    inside = median_ms(lambda: check(request, root, read_environment(), ()), RUNS)
     row(f"  its work without start-up, per changed file ({changed})", inside / changed, start_up)
     git(root, "reset", "-q", "--hard")
 
@@ -104,12 +87,12 @@ def full(root: Path, start_up: float) -> None:
     from harnessctl.layers.l3_durable.rules.load import check_load
 
     kept = root.parent / "verdicts"
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True, text=True)
+    head = git(root, "rev-parse", "HEAD").decode().strip()
 
     def load() -> None:
         checker = Checker(Repository.open(root))
         verdicts = VerdictCache(kept, read_key(root.parent / "key"))
-        check_load(checker.items(head.stdout.strip()), verdicts=verdicts)
+        check_load(checker.items(head), verdicts=verdicts)
         verdicts.save()
 
     def cold() -> None:
@@ -134,11 +117,11 @@ def main() -> None:
         (folder / ".gitconfig").write_text(
             "[user]\n\tname = bench\n\temail = bench@example.com\n[gc]\n\tauto = 0\n"
         )
-        start_up = median_ms(process([sys.executable, "-c", "pass"], folder))
-        small, large = repository(folder, 200), repository(folder, 10_000)
+        start_up = median_ms(process([sys.executable, "-c", "pass"], folder), RUNS)
+        small, large = with_entries(folder, 200), with_entries(folder, 10_000)
         git(large, "config", ID_KEY, "bench")
         row("python -c pass", start_up, start_up)
-        row("git commit, no hook", median_ms(commit(small)), start_up)
+        row("git commit, no hook", median_ms(commit(small), RUNS), start_up)
         hook(small, 1, start_up)
         hook(small, 200, start_up)
         full(large, start_up)

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from measuring import git, repository, seconds
 from ulid import ULID
 
 from harnessctl.commands.blame import blame
@@ -46,24 +45,12 @@ ENTRY = "memory/n3"
 Action = Callable[[], object]
 
 
-def seconds(action: Action) -> float:
-    """Wall time of ``action``."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
 def line(name: str, ours: Action, theirs: Action, what: str, runs: int = RUNS) -> None:
     """One line of the result; both take turns, so that a busy machine slows both."""
     pairs = [(seconds(theirs), seconds(ours)) for _ in range(runs)]
     base, own = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     ratio = statistics.median(b / a for a, b in pairs)
     print(f"{name:<40} {own:9.1f} ms   {ratio:6.2f} x {what} ({base:.1f} ms)", flush=True)
-
-
-def git(root: Path, *args: str, data: bytes | None = None) -> bytes:
-    """Output of git in ``root``."""
-    return subprocess.run(["git", *args], cwd=root, check=True, capture_output=True, input=data).stdout
 
 
 def text(number: int, version: int) -> bytes:
@@ -123,10 +110,9 @@ def file(path: str, data: bytes) -> bytes:
     return f"M 100644 inline .harness/{path}\ndata {len(data)}\n".encode() + data + b"\n"
 
 
-def repository(root: Path, parts: Iterator[bytes]) -> Path:
+def with_history(root: Path, parts: Iterator[bytes]) -> Path:
     """A repository with that history, packed."""
-    root.mkdir()
-    git(root, "init", "-q")
+    repository(root)
     git(root, "fast-import", "--quiet", data=b"".join(parts))
     git(root, "gc", "-q")
     git(root, "config", ID_KEY, root.name)
@@ -196,8 +182,8 @@ def main() -> None:
     entries = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        explain(repository(folder / "updates", stream(updates, 100)), folder / "home")
-        compare(repository(folder / "entries", snapshots(entries)), folder / "home2")
+        explain(with_history(folder / "updates", stream(updates, 100)), folder / "home")
+        compare(with_history(folder / "entries", snapshots(entries)), folder / "home2")
 
 
 if __name__ == "__main__":

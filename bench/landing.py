@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from measuring import git, repository, seconds
 
 from harnessctl.config import read_environment
 from harnessctl.domain.entry import EntryFile
@@ -34,24 +34,14 @@ TEXT = (
 )
 
 
-def git(root: Path, *args: str, data: bytes | None = None) -> str:
-    """Run git in ``root``; what it prints."""
-    return subprocess.run(
-        ["git", *args], cwd=root, input=data, check=True, capture_output=True
-    ).stdout.decode()
-
-
-def timed(action: Callable[[], object]) -> float:
-    """Milliseconds that ``action`` takes."""
-    start = time.perf_counter()
-    action()
-    return (time.perf_counter() - start) * 1000
+def milliseconds(action: Callable[[], object]) -> float:
+    """What ``action`` takes."""
+    return seconds(action) * 1000
 
 
 def build(root: Path, entries: int) -> None:
     """A repository whose harness branch holds ``entries`` memories, sharded by hundreds, all packed."""
-    root.mkdir()
-    git(root, "init", "-q", "-b", "main")
+    repository(root)
     git(root, "commit", "-q", "--allow-empty", "-m", "code")
     store = open_store(root, read_environment())
     store.initialise(unpinned=True)
@@ -88,7 +78,7 @@ class Ours:
         entry, files = self.files()
         draft = Draft("learn how a part is built", "seen twice", model="provider/name")
         proposal = self.store.propose([EntryEdit(entry, "create", files)], draft)
-        return timed(lambda: self.store.accept(proposal.id))
+        return milliseconds(lambda: self.store.accept(proposal.id))
 
 
 class Theirs:
@@ -112,8 +102,8 @@ class Theirs:
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        add = timed(lambda: git(self.root, "add", *names))
-        return add, timed(lambda: git(self.root, "commit", "-q", "-m", f"update {self.number}"))
+        add = milliseconds(lambda: git(self.root, "add", *names))
+        return add, milliseconds(lambda: git(self.root, "commit", "-q", "-m", f"update {self.number}"))
 
 
 def size(root: Path) -> int:
@@ -128,7 +118,7 @@ def measure(folder: Path, entries: int) -> None:
     build(folder / f"ours-{entries}", entries)
     theirs = Theirs(folder / f"ours-{entries}", folder / f"theirs-{entries}")
     ours = Ours(folder / f"ours-{entries}")
-    cold = timed(ours.add)
+    cold = milliseconds(ours.add)
     theirs.land()
     rows: dict[str, list[float]] = {"add": [], "accept": [], "git add": [], "git commit": []}
     before = size(ours.store.root), size(theirs.root)
@@ -136,7 +126,7 @@ def measure(folder: Path, entries: int) -> None:
         add, commit = theirs.land()
         rows["git add"].append(add)
         rows["git commit"].append(commit)
-        rows["add"].append(timed(ours.add))
+        rows["add"].append(milliseconds(ours.add))
     grown = [
         (size(root) - old) / RUNS / 1024
         for root, old in zip((ours.store.root, theirs.root), before, strict=True)

@@ -8,13 +8,12 @@ Times are medians in milliseconds.
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from measuring import git, median_ms, repository
 
 from harnessctl.config import read_environment
 from harnessctl.layers.l1_context.harness import Place, render_harness
@@ -30,21 +29,6 @@ TEXT = (
 PROMPT = [sys.executable, "-P", "-m", "harnessctl.cli.main", "prompt"]
 
 
-def median_ms(action: Callable[[], object], runs: int = RUNS) -> float:
-    """Median wall time of ``action`` in milliseconds."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
-
-
-def git(root: Path, *args: str, data: bytes | None = None) -> bytes:
-    """Run git in ``root``; what it prints."""
-    return subprocess.run(["git", *args], cwd=root, input=data, check=True, capture_output=True).stdout
-
-
 def path_of(n: int) -> tuple[str, str]:
     """Path and frontmatter name of entry ``n``: of ten entries seven are memories, two skills."""
     match n % 10:
@@ -58,11 +42,7 @@ def path_of(n: int) -> tuple[str, str]:
 
 def build(root: Path) -> HarnessStore:
     """A repository with the entries on its harness branch, packed."""
-    root.mkdir()
-    git(root, "init", "-q", "-b", "main")
-    # The benchmark needs no identity of the user's.
-    git(root, "config", "user.name", "Bench")
-    git(root, "config", "user.email", "bench@example.com")
+    repository(root)
     git(root, "commit", "-q", "--allow-empty", "-m", "code")
     store = open_store(root, read_environment())
     store.initialise(unpinned=True)
@@ -92,7 +72,7 @@ def main() -> None:
             found = open_store(root, read_environment()).snapshot().entries.values()
             render_harness(found, TOKENS)
 
-        measure = median_ms(lambda: git(root, "cat-file", "--batch", data=tree))
+        measure = median_ms(lambda: git(root, "cat-file", "--batch", data=tree), RUNS)
         print(f"git cat-file --batch of the same blobs  {measure:8.0f} ms  1.00")
         for name, action in (
             ("rendering loaded entries", lambda: render_harness(entries, TOKENS)),
@@ -100,7 +80,7 @@ def main() -> None:
             ("harnessctl prompt", lambda: run_prompt(root)),
             ("python -c pass", lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)),
         ):
-            took = median_ms(action)
+            took = median_ms(action, RUNS)
             print(f"{name:39} {took:8.0f} ms  {took / measure:.2f}")
 
 

@@ -20,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from measuring import seconds  # noqa: E402
 
 from harnessctl.domain.event import EventType  # noqa: E402
 from harnessctl.domain.limits import Limits  # noqa: E402
@@ -71,13 +72,6 @@ def one_turn(recorder: Recorder, turn: int, text: str) -> None:
     output = {"cell": turn, "stream": "stdout", "text": text, "bytes": len(text), "cut": 0, "blob": None}
     recorder.append(EventType.OUTPUT, output, turn=turn)
     recorder.append(EventType.RESULT, {"cell": turn, "call": "c", "status": "ok", "text": text}, turn=turn)
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Wall time of ``action``."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def search(folder: Path, count: int) -> None:

@@ -13,10 +13,11 @@ import json
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from measuring import seconds
 
 from harnessctl.domain.event import EventType
 from harnessctl.layers.l1_context.view import View
@@ -84,13 +85,6 @@ def pick_up(folder: Path) -> int:
     return len(journal.events)
 
 
-def seconds(action: Callable[[Path], int], folder: Path) -> float:
-    """Wall time of ``action``."""
-    start = time.perf_counter()
-    action(folder)
-    return time.perf_counter() - start
-
-
 def main() -> None:
     """Print one line a log."""
     megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 100
@@ -98,12 +92,12 @@ def main() -> None:
         for name, text in (("long", LINE * 250), ("short", LINE * 3)):
             folder = build(Path(place) / name, megabytes, text)
             data = (folder / "log.jsonl").read_bytes()
-            begun = time.perf_counter()
-            hashlib.sha256(data).hexdigest()
-            hashing = time.perf_counter() - begun
+            hashing = seconds(partial(hashlib.sha256, data))
             count, size = data.count(b"\n"), len(data)
             del data
-            times = [(seconds(parse, folder), seconds(pick_up, folder)) for _ in range(RUNS)]
+            times = [
+                (seconds(partial(parse, folder)), seconds(partial(pick_up, folder))) for _ in range(RUNS)
+            ]
             base, ours = (statistics.median(column) for column in zip(*times, strict=True))
             print(
                 f"{name} records: {size / 1e6:.0f} MB, {count:,} records; read and parse {base:.2f} s, "

@@ -238,19 +238,14 @@ def _kernels(
 ) -> Kernels:
     folder = session / "kernel"
     file = folder / "entries.json"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        write_whole(file, json.dumps([entry_for_cells(entry) for entry in entries]).encode())
-    except OSError as error:
-        raise StorageError(file, error.strerror or str(error)) from error
     environment = _environment(spec, session.name, folder) | dict(spec.python.variables)
     root, sandbox = ports.worktree.root, spec.safety.sandbox
     wrap: Wrap | None = None
     if sandbox is not None:
-        home = folder / "ipython"
-        home.mkdir(mode=0o700, exist_ok=True)
 
         def wrap(command: Sequence[str], sockets: Path) -> Sequence[str]:
+            home = folder / "ipython"
+            home.mkdir(mode=0o700, exist_ok=True)
             readable = (file, file.with_name(MODULES_NAME), copies.folder)
             return sandbox.wrap(command, (sockets, home), readable)
 
@@ -259,6 +254,12 @@ def _kernels(
     )
 
     async def start() -> RunningKernel:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Each kernel finds it as pinned, whatever a cell of the one before made of it.
+            write_whole(file, json.dumps([entry_for_cells(entry) for entry in entries]).encode())
+        except OSError as error:
+            raise StorageError(file, error.strerror or str(error)) from error
         copies.ready()
         return await begin()
 

@@ -70,7 +70,11 @@ class Asides:
         async with self._room:
             estimate = self.model.count_tokens(messages)
             reservation = await self.budget.reserve(self.owner, estimate, self.model.identity, max_output)
-            request = self._record_request(consumer, messages, reservation)
+            try:
+                request = self._record_request(consumer, messages, reservation)
+            except BaseException:
+                self.budget.release(reservation)
+                raise
             return await self._answered(request, messages, reservation)
 
     async def _answered(

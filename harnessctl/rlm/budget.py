@@ -110,9 +110,13 @@ class Budget:
 
     def book(self, reservation: Reservation, usage: Usage) -> None:
         """Replace a reservation by what was really used."""
+        self.release(reservation)
+        self.used[reservation.node] = self.used.get(reservation.node, Usage()) + usage
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was set aside for a call that was never made."""
         self._reserved.remove(reservation)
         self._freed.set()
-        self.used[reservation.node] = self.used.get(reservation.node, Usage()) + usage
 
     def _fitted(self, wanted: Reservation) -> Reservation | None:
         """What ``wanted`` may be now; None while other calls must end first."""

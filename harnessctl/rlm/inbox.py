@@ -106,9 +106,13 @@ class Inbox:
             return
         asker = asyncio.get_running_loop().create_future()
         self._askers.append(asker)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await asker
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asker
+        finally:
+            if asker in self._askers:
+                self._askers.remove(asker)
 
     @property
     def asked(self) -> bool:

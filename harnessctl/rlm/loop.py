@@ -65,7 +65,12 @@ async def _request(parts: TurnParts, turn: int) -> tuple[ModelReply | None, Even
     # Near a limit this waits for calls of other sessions, which an interrupt of this one does not end.
     with parts.interrupts.aim(lambda: parts.watcher.note(WAITS)):
         reservation = await parts.budget.reserve(parts.node, prompt, identity, parts.max_output)
-    request = _record_request(parts, turn, messages, keep, reservation)
+    try:
+        request = _record_request(parts, turn, messages, keep, reservation)
+    except BaseException:
+        # Another session of the tree may be waiting for what is set aside.
+        parts.budget.release(reservation)
+        raise
     return await _ask(parts, turn, request, messages, reservation), request
 
 

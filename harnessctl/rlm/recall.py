@@ -83,10 +83,9 @@ class Recall:
 
     def _built(self, done: asyncio.Future[Any]) -> None:
         self._busy = False
-        if not done.cancelled():
-            done.exception()
-            if self._thread is not None:
-                self.keep_up()
+        # What failed once is left to the next turn, and not tried over and over.
+        if not done.cancelled() and done.exception() is None and self._thread is not None:
+            self.keep_up()
 
     def _settled(self) -> int:
         """The event from which on the running turn stands: it is in view, and not over."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import subprocess
 import sys
 import time
@@ -18,6 +15,7 @@ from jsonschema import Draft202012Validator
 from harnessctl.rlm.result import result_schema
 from tests.acceptance.conftest import COMMAND, Done, Logs, Run, Script
 from tests.conftest import Git
+from tests.fakes.terminal import Terminal
 
 pytestmark = pytest.mark.kernel
 
@@ -214,28 +212,17 @@ def test_on_a_terminal_it_asks_first(
     harnessctl: Run, script: Script, checked: Git, answer: str, code: int
 ) -> None:
     pin_gates(checked, harnessctl, POLICY)
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [COMMAND, "run", "--model", script(WRITE_RIGHT, DONE), "x"],
-        cwd=checked.root,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-    )
-    os.close(theirs)
-    shown, answered = b"", False
-    while select.select([ours], [], [], 60)[0]:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:
-            break
-        shown += piece
-        if b"[y/N]" in shown and not answered:
-            answered = True
-            os.write(ours, answer.encode())
-    assert run.wait(30) == code, shown
-    assert b"gate tests: sh check.sh" in shown
+    command = [COMMAND, "run", "--model", script(WRITE_RIGHT, DONE), "x"]
+    terminal = Terminal(command, checked.root)
+    answered: list[str] = []
+
+    def once_it_asks() -> None:
+        if "[y/N]" in terminal.text and not answered:
+            answered.append(answer)
+            terminal.type(answer)
+
+    assert terminal.until_end(once_it_asks) == code, terminal.text
+    assert "gate tests: sh check.sh" in terminal.text
 
 
 def test_the_gates_environment_holds_no_keys(

@@ -33,6 +33,28 @@ def texts(logs: Logs) -> list[str]:
     return [e["data"]["text"] for e in logs.newest() if e["type"] == "result"]
 
 
+SPOIL = """\
+import pathlib
+state = pathlib.Path(os.environ["IPYTHONDIR"]).parent
+(state / "entries.json").write_text("[{")
+harness.list()
+"""
+
+
+def test_the_next_kernel_has_what_a_cell_spoiled(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    harnessctl("init", cwd=repo.root)
+    harnessctl("add", "memory/build", input="---\ndescription: how\n---\nRun make.\n", cwd=repo.root)
+    harnessctl("pin", cwd=repo.root)
+    look = {"code": "print(harness.show('memory/build'))"}
+    model = script({"code": SPOIL}, {"code": "os.kill(os.getpid(), 9)"}, look, {"content": "ok"})
+    harnessctl("run", "--model", model, "x", cwd=repo.root)
+    spoiled, _, seen = texts(logs)
+    assert "a cell has changed this file" in spoiled
+    assert "Run make." in seen
+
+
 def test_a_proposal_from_a_cell(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
     harnessctl("init", cwd=repo.root)
     model = script(

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.acceptance.conftest import Logs, Run, Script
-from tests.acceptance.test_run import on_a_terminal
 from tests.conftest import Git
+from tests.fakes.terminal import run_on_terminal
 
 pytestmark = pytest.mark.kernel
 
@@ -39,6 +39,6 @@ def test_plain_lines_and_the_answer(harnessctl: Run, model: str, repo: Git, opti
 
 
 def test_a_terminal(model: str, repo: Git) -> None:
-    shown = on_a_terminal(repo, model)
+    shown = run_on_terminal(repo.root, model).text
     assert TOKEN not in shown
     assert "say [secret: GitHub token]" in shown

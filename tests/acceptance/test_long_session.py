@@ -11,10 +11,10 @@ from harnessctl.domain.event import Event
 from harnessctl.layers.l1_context.view import system_of
 from harnessctl.rlm.log import read_trajectory
 from tests.acceptance.conftest import Logs, Run, Script
-from tests.acceptance.test_resume import folder_of
 from tests.conftest import Git
 from tests.fakes.killing import check_history
 from tests.fakes.long_sessions import check_compactions
+from tests.fakes.runs import folder_of
 
 pytestmark = pytest.mark.kernel
 

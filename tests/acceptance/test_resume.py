@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from harnessctl.rlm.log import read_trajectory
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script
-from tests.acceptance.test_run import SLEEP, begin, kernels_of, until_cell
 from tests.conftest import Git
-from tests.fakes.killing import check_history, until
+from tests.fakes.killing import check_history, processes_of, until
 from tests.fakes.openai_server import FakeOpenAI, Say
+from tests.fakes.runs import SLEEP, begin, folder_of, until_cell
+from tests.fakes.terminal import Terminal
 
 pytestmark = pytest.mark.kernel
 
 STUBBORN = "import time\nwhile 1:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt:\n    pass"
 MARK = "open('trace', 'a').write('{}\\n')\n"
-
-
-def folder_of(logs: Logs) -> Path:
-    return sorted(logs.state.glob("harnessctl/*/sessions/*"), key=lambda p: p.name)[-1]
 
 
 def texts(logs: Logs, kind: str) -> list[str]:
@@ -57,7 +51,7 @@ def test_a_stopped_session_goes_on(
         time.sleep(0.3)
     run.communicate(timeout=30)
     assert run.returncode == code
-    assert until(lambda: not kernels_of(session), 10)
+    assert until(lambda: not processes_of(session), 10)
     old = (folder_of(logs) / "log.jsonl").read_bytes()
     done = harnessctl("sessions", "resume", session, "--json", cwd=repo.root).json()
     assert (done["status"], done["answer"], done["turns"], done["cells"]) == ("success", "Done.", 4, 3)
@@ -230,39 +224,19 @@ def test_the_pin_is_held_while_it_runs_and_let_go(
 
 def test_a_line_typed_on_the_terminal_reaches_the_model(script: Script, logs: Logs, repo: Git) -> None:
     model = script({"content": "a", "code": "import time\ntime.sleep(3)"}, {"content": "Done."})
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [COMMAND, "run", "--model", model, "x"],
-        cwd=repo.root,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
-        start_new_session=True,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
-    )
-    os.close(theirs)
-    shown = b""
-    typed = False
-    while True:
+    terminal = Terminal([COMMAND, "run", "--model", model, "x"], repo.root, controlling=True)
+    typed: list[str] = []
+
+    def once_it_works() -> None:
         begun = any(logs.state.glob("harnessctl/*/sessions/*/log.jsonl"))
         if not typed and begun and any(e["type"] == "cell" for e in logs.newest()):
-            os.write(ours, "use tabs, é\n".encode())
-            typed = True
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    assert run.wait(30) == 0
+            typed.append("use tabs, é")
+            terminal.type("use tabs, é\n")
+
+    assert terminal.until_end(once_it_works) == 0
     asked = [e["data"]["append"] for e in logs.newest() if e["type"] == "request"][-1]
     assert asked[-1] == {"role": "user", "content": "use tabs, é"}
-    assert "reads this at its next turn" in re.sub(
-        r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace")
-    )
+    assert "reads this at its next turn" in terminal.plain
 
 
 def test_what_stands_in_a_pipe_is_no_message(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:

@@ -13,9 +13,9 @@ import pytest
 from harnessctl.domain.event import Event
 from harnessctl.rlm.log import read_trajectory
 from tests.acceptance.conftest import Logs, Run, Script
-from tests.acceptance.test_run import begin
 from tests.conftest import Git
 from tests.fakes.killing import processes_of, until
+from tests.fakes.runs import begin
 
 pytestmark = pytest.mark.kernel
 

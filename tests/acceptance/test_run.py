@@ -3,59 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.acceptance.conftest import COMMAND, Logs, Run, Script
+from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
+from tests.fakes.killing import processes_of
+from tests.fakes.runs import SLEEP, begin, until_cell
+from tests.fakes.terminal import run_on_terminal
 
 pytestmark = pytest.mark.kernel
-
-SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(60)"
-
-
-def begin(repo: Git, model: str, *more: str) -> subprocess.Popen[bytes]:
-    """A run that goes on; its stderr and stdout are pipes."""
-    return subprocess.Popen(
-        [COMMAND, "run", "--model", model, *more, "x"],
-        cwd=repo.root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def until_cell(logs: Logs, number: int = 1) -> None:
-    """Until that cell runs: its record is written before it starts."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        for path in logs.state.glob("harnessctl/*/sessions/*/log.jsonl"):
-            if path.read_bytes().count(b'"type":"cell"') >= number:
-                time.sleep(0.5)
-                return
-        time.sleep(0.05)
-    raise AssertionError("no cell ran")
-
-
-def kernels_of(session: str) -> list[int]:
-    """Processes that carry the session's mark."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("HARNESSCTL_KERNEL") == session and process.status() != "zombie":
-                found.append(process.pid)
-        except psutil.Error:
-            continue
-    return found
 
 
 def test_ctrl_c_interrupts_the_cell_and_the_model_goes_on(script: Script, logs: Logs, repo: Git) -> None:
@@ -89,7 +51,7 @@ def test_the_session_ends_in_order(
     result = json.loads(out)
     assert (result["status"], result["reason"], result["answer"]) == ("interrupted", reason, None)
     assert logs.newest()[-1]["type"] == "end"
-    assert not kernels_of(result["session"])
+    assert not processes_of(result["session"])
     saved = next(logs.state.glob(f"harnessctl/*/sessions/{result['session']}/result.json"))
     assert json.loads(saved.read_text()) == result
 
@@ -102,15 +64,15 @@ def test_kill_9_leaves_no_kernel_and_a_log_that_says_so(
     run = begin(repo, script({"content": "wait", "code": code}))
     until_cell(logs)
     session = logs.newest()[0]["data"]["session"]
-    assert len(kernels_of(session)) >= 3
+    assert len(processes_of(session)) >= 3
     listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
     assert (listed[0]["status"], listed[0]["reason"]) == (None, "running")
     run.kill()
     run.communicate()
     end = time.monotonic() + 5
-    while kernels_of(session) and time.monotonic() < end:
+    while processes_of(session) and time.monotonic() < end:
         time.sleep(0.05)
-    assert not kernels_of(session)
+    assert not processes_of(session)
     listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
     assert (listed[0]["status"], listed[0]["reason"]) == (None, "no_end")
     assert "begun" not in harnessctl("sessions", "show", session, cwd=repo.root).err
@@ -174,39 +136,12 @@ def test_in_a_pipe_the_answer_alone_is_on_stdout(harnessctl: Run, script: Script
     assert "with your rights" not in again.err
 
 
-def on_a_terminal(repo: Git, model: str, **env: str) -> str:
-    """What a run shows on a terminal."""
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [COMMAND, "run", "--model", model, "x"],
-        cwd=repo.root,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **env},
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    assert run.wait(30) == 0
-    return shown.decode(errors="replace")
-
-
 def test_live_on_a_terminal(script: Script, repo: Git) -> None:
     model = script(
         {"content": "I look around.", "code": "import time\nprint('step one')\ntime.sleep(0.5)"},
         {"content": "All [bold]fine[/bold]. \x1b[31m"},
     )
-    shown = on_a_terminal(repo, model)
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    terminal = run_on_terminal(repo.root, model)
     for part in (
         "I look around.",
         "step one",
@@ -216,14 +151,14 @@ def test_live_on_a_terminal(script: Script, repo: Git) -> None:
         "tokens",
         "success (no_gates)",
     ):
-        assert part in plain
-    assert plain.count("All [bold]fine[/bold]. \\x1b[31m") == 1
-    assert re.search(r"\x1b\[[0-9;]*3[0-9]", shown)
+        assert part in terminal.plain
+    assert terminal.plain.count("All [bold]fine[/bold]. \\x1b[31m") == 1
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.text)
 
 
 def test_no_color_means_none(script: Script, repo: Git) -> None:
     model = script({"content": "I look.", "code": "print(1)"}, {"content": "Done."})
-    shown = on_a_terminal(repo, model, NO_COLOR="1")
+    shown = run_on_terminal(repo.root, model, NO_COLOR="1").text
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|9[0-7]|4[0-9])(;[0-9]+)*m", shown)
 
 

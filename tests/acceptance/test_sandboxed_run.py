@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import Logs, Run, Script
-from tests.acceptance.test_run import SLEEP, begin, kernels_of, until_cell
 from tests.conftest import Git
+from tests.fakes.killing import processes_of
+from tests.fakes.runs import SLEEP, begin, until_cell
 
 pytestmark = [
     pytest.mark.kernel,
@@ -75,13 +76,13 @@ def test_kill_9_of_the_host_leaves_nothing_of_it(script: Script, logs: Logs, rep
     run = begin(repo, script({"content": "wait", "code": code}), "--sandbox")
     until_cell(logs)
     session = logs.newest()[0]["data"]["session"]
-    assert len(kernels_of(session)) >= 3
+    assert len(processes_of(session)) >= 3
     run.kill()
     run.communicate()
     end = time.monotonic() + 5
-    while kernels_of(session) and time.monotonic() < end:
+    while processes_of(session) and time.monotonic() < end:
         time.sleep(0.05)
-    assert not kernels_of(session)
+    assert not processes_of(session)
 
 
 def test_without_bubblewrap_it_is_refused(harnessctl: Run, script: Script, repo: Git, tmp_path: Path) -> None:

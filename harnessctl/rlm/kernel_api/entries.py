@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import os
 from typing import Any
 
 from .host import Host, HostError
@@ -156,11 +155,16 @@ class Harness:
 
 
 def _read(path: str) -> dict[str, dict[str, Any]]:
-    """The pinned entries by id; they stay the same while the session lasts."""
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return {entry["id"]: entry for entry in json.load(file)}
+    """The pinned entries by id; they stay the same while the session lasts.
+
+    :raises HostError: a cell has changed the file.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {entry["id"]: entry for entry in json.load(file)}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        said = f"{path}: a cell has changed this file with the pinned entries ({error}); the next kernel has"
+        raise HostError(f"{said} it whole again", "entries_file") from error
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from harnessctl.layers.l3_durable.landing.proposals import Draft
 from harnessctl.refine.offers import Offers
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
+from tests.fakes import refining
 from tests.fakes.refining import MemoryHarness, Past, PatternHit, entry, scan_tokens, snapshot
 from tests.fakes.trajectories import OUTPUT, SESSION, build, session
 
@@ -41,17 +42,9 @@ class JudgingHarness(MemoryHarness):
 
 def edit(**changes: Any) -> dict[str, Any]:
     """An edit as a session's room makes it; None removes a key."""
-    value: dict[str, Any] = {
-        "action": "create",
-        "kind": "memory",
-        "name": "count-files",
-        "description": "git ls-files lists what is tracked",
-        "content": "Use `git ls-files`.",
-        "reason": "seen in the run",
-        "evidence": [{"session": "", "event": OUTPUT, "quote": "tracked: app.py"}],
-        **changes,
-    }
-    return {key: item for key, item in value.items() if item is not None}
+    cited = [{"session": "", "event": OUTPUT, "quote": "tracked: app.py"}]
+    unsaid = dict.fromkeys(("status", "expected_outcome", "how_to_see"))
+    return refining.edit(**{**unsaid, "evidence": cited, **changes})
 
 
 def update(**changes: Any) -> dict[str, Any]:

@@ -72,6 +72,16 @@ async def test_a_wait_that_is_given_up_lets_the_next_one_pass() -> None:
     assert (await third).output == 700
 
 
+async def test_a_call_that_was_never_made_gives_back_what_was_set_aside() -> None:
+    budget = Budget(Limits(tokens=1000))
+    first = await budget.reserve("a", 100, MODEL, 700)
+    second = asyncio.create_task(budget.reserve("b", 100, MODEL, None))
+    await asyncio.sleep(0)
+    budget.release(first)
+    assert (await asyncio.wait_for(second, 1)).output == 900
+    assert budget.total.calls == 0
+
+
 async def test_a_node_has_a_limit_for_itself_and_all_below() -> None:
     budget = Budget(Limits(), caps={"root/a": 1000})
     budget.book(await budget.reserve("root/a/b", 300, MODEL, None), Usage(prompt=600))

@@ -20,6 +20,14 @@ def test_first_in_first_out_and_never_twice() -> None:
     assert inbox.take() == ()
 
 
+async def test_who_waited_in_vain_is_forgotten() -> None:
+    inbox = Inbox()
+    for _ in range(3):
+        await inbox.arrival(0.001)
+    assert not inbox.asked
+    assert not inbox._askers
+
+
 async def test_a_message_typed_while_it_works_is_in_the_next_request(tmp_path: Path) -> None:
     model = scripted(tmp_path, {"content": "a", "code": "1"}, {"content": "Done."})
     stage = Stage(tmp_path, model)

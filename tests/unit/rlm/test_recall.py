@@ -147,6 +147,23 @@ async def test_the_index_keeps_up_beside_the_turns(session: Session, monkeypatch
     assert (await session.ask("history.search", words="xq30z"))[0]["turn"] == 30
 
 
+async def test_an_index_that_fails_is_left_to_the_next_turn(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+
+    def broken(*_: object) -> None:
+        tries.append(1)
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(recall, "BATCH", 1)
+    monkeypatch.setattr(session.recall._index, "catch_up", broken)
+    session.recall.keep_up()
+    await until(lambda: bool(tries) and not session.recall._busy)
+    await asyncio.sleep(0.05)
+    assert tries == [1]
+
+
 async def until(true: Callable[[], bool]) -> None:
     for _ in range(500):
         if true():

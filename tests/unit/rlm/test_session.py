@@ -16,8 +16,10 @@ from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.message import Message, ToolCall
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait, ProviderError
+from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.log import read_trajectory
-from harnessctl.rlm.loop import WAITS
+from harnessctl.rlm.loop import WAITS, run_turn
+from harnessctl.rlm.recorder import StorageError
 from harnessctl.rlm.reopen import Addition
 from harnessctl.rlm.session import run_session
 from tests.fakes.kernels import FakeKernel, ran
@@ -331,3 +333,22 @@ async def test_an_interrupt_while_it_waits_for_the_call_of_another_session(tmp_p
     parts.budget.book(held, Usage(prompt=100))
     assert (await task).ending.answer == "Done."
     stage.recorder.close()
+
+
+async def test_a_request_that_cannot_be_written_holds_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another session of the tree would wait for it for ever."""
+    parts = Stage(tmp_path, scripted(tmp_path, {"content": "x"})).parts()
+    parts.journal.record(EventType.HEADER, {"session": "S"})
+    parts.journal.record(EventType.TASK, {"text": "do it"})
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError(Path("log"), "no space")
+
+    monkeypatch.setattr(parts.journal, "record", full)
+    asides = Asides(parts.journal, parts.model, parts.budget)
+    for call in (run_turn(parts, 1), asides.ask("llm", (Message("user", "x"),))):
+        with pytest.raises(StorageError):
+            await call
+    assert not parts.budget._reserved

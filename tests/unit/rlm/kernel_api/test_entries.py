@@ -68,6 +68,13 @@ def test_the_best_match_comes_first(path: Path) -> None:
     assert harness(path).search("nothing") == []
 
 
+@pytest.mark.parametrize("text", ["[{]", "[1]", "{}x", '[{"name": 1}]', "7", None])
+def test_what_a_cell_made_of_the_file_is_said(path: Path, text: str | None) -> None:
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(HostError, match="a cell has changed this file"):
+        harness(path).list()
+
+
 @pytest.mark.parametrize("name", ["memory/build", " memory/build "])
 def test_one_file_is_shown_as_it_is(path: Path, name: str) -> None:
     assert harness(path).show(name) == "Run make."
@@ -116,8 +123,9 @@ def test_what_the_session_proposes_stands_in_place_of_what_is_pinned(path: Path)
     assert repr(found).startswith("<harness: 4 entries")
 
 
-def test_without_a_file_and_without_a_door_there_is_nothing(tmp_path: Path) -> None:
-    assert harness(tmp_path / "none.json").list() == []
+def test_without_entries_and_without_a_door_there_is_nothing(path: Path) -> None:
+    path.write_text("[]")
+    assert harness(path).list() == []
 
 
 def test_a_proposal_goes_to_the_host_whole(path: Path) -> None:
