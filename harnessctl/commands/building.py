@@ -220,6 +220,20 @@ def header_of(
     }
 
 
+def resume_facts(
+    spec: RunSpec, model: ModelClient, protocol: str, harness_state: Mapping[str, str]
+) -> dict[str, Any]:
+    """What the record that picks a session up states: with what it goes on."""
+    return {
+        "model": model.identity.to_json(),
+        "model_name": spec.model_name,
+        "protocol": protocol,
+        "limits": asdict(spec.limits),
+        "harness_state": dict(harness_state),
+        "version": spec.version,
+    }
+
+
 def protocol_of(wanted: str, model: ModelClient) -> Protocol:
     """How the model asks for code: as wanted, with ``auto`` as it can."""
     if wanted in ("tool", "fence"):

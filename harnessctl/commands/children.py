@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ from harnessctl.commands.building import (
     header_of,
     parts_of,
     protocol_of,
+    resume_facts,
 )
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.event import Event, EventType
@@ -158,8 +159,7 @@ class Household:
             )
             parts = self._parts(child, spec, ports, recorder, view)
             below = tuple(self.restored(child.seat, recorder.events, parts.deadline))
-            facts = {"model": model.identity.to_json(), "model_name": model_name, "protocol": view.protocol}
-            facts |= {"limits": asdict(spec.limits), "harness_state": {}, "version": spec.version}
+            facts = resume_facts(spec, model, view.protocol, {})
             opening = additions(recorder.events, parts.journal.tally.variables, facts)
             settle(opening, child.seat, below, parts, self.budget)
         except BaseException:
@@ -199,8 +199,8 @@ class Household:
         if agent is not None and agent.model is not None:
             try:
                 return self._named(agent.model)
-            except HarnessError:
-                said = f"{agent.id} asks for the model {agent.model}, which is not known here"
+            except HarnessError as error:
+                said = f"{agent.id} asks for the model {agent.model}, which cannot be had: {error.message}"
                 self._ports.watcher.note(f"{said}; the run's own is used")
         return self._ports.model, self._spec.model_name
 
@@ -250,8 +250,7 @@ def view_again(
     stated = stated_of(events)
     same = model.identity.to_json() == dict(stated["model"])
     protocol: Protocol = stated["protocol"] if same else protocol_of(spec.protocol, model)
-    message = system_of(events) if protocol == stated["protocol"] else ""
-    return View(message or system(protocol), protocol)
+    return View(system_of(events, protocol) or system(protocol), protocol)
 
 
 def settle(

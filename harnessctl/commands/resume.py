@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harnessctl.commands.building import RunPorts, RunSpec, parts_of
+from harnessctl.commands.building import RunPorts, RunSpec, parts_of, resume_facts
 from harnessctl.commands.children import Household, settle, stated_of, view_again
 from harnessctl.commands.linked import LinkedTrees
 from harnessctl.commands.loading import check_loads
@@ -45,7 +45,6 @@ class Stopped:
     :ivar home: work tree whose repository, lock and refs count: another one after ``--worktree``.
     :ivar linked: how ``root`` was made after ``--worktree``: {"from", "commit"}; None otherwise.
     :ivar model_name: the name that finds its model again, "" when the log does not tell.
-    :ivar model: identity of the model that it last used, as JSON.
     """
 
     recorder: Recorder
@@ -55,8 +54,6 @@ class Stopped:
     home: Path
     linked: Mapping[str, str] | None
     model_name: str
-    model: Mapping[str, Any]
-    protocol: Protocol
     limits: Limits
 
     @property
@@ -113,8 +110,6 @@ def open_stopped(folder: Path, clock: Clock) -> Stopped:
         home=Path(linked["from"] if linked else header["root"]),
         linked=linked,
         model_name=str(stated.get("model_name") or ""),
-        model=stated["model"],
-        protocol=stated["protocol"],
         limits=Limits.from_json(stated["limits"]),
     )
 
@@ -154,14 +149,8 @@ async def _picked_up(
     tally = parts.journal.tally
     # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
     ended = last_end(events) is not None
-    facts = {
-        "model": ports.model.identity.to_json(),
-        "model_name": spec.model_name,
-        "protocol": view.protocol,
-        "limits": asdict(spec.limits),
-        "harness_state": dict(ports.harness_state.capture() if ended else tally.harness_state),
-        "version": spec.version,
-    }
+    state = ports.harness_state.capture() if ended else tally.harness_state
+    facts = resume_facts(spec, ports.model, view.protocol, state)
     opening = additions(events, tally.variables, facts)
     below = tuple(household.restored(seat, events, parts.deadline))
     settle(opening, seat, below, parts, household.budget)

@@ -22,13 +22,15 @@ class Branch:
     """One session of a tree.
 
     :ivar status: None for one without an end.
-    :ivar usage: of the session itself, without those below it.
+    :ivar usage: of the session itself, without those below it, as far as its log can be read.
+    :ivar damage: what is wrong with its log, "" for nothing.
     """
 
     seat: Seat
     status: str | None
     reason: str
     usage: Usage
+    damage: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As ``sessions show --json`` prints it."""
@@ -40,6 +42,7 @@ class Branch:
             "status": self.status,
             "reason": self.reason,
             "usage": self.usage.to_json(),
+            "damage": self.damage,
         }
 
 
@@ -49,7 +52,7 @@ def tree_of(folder: Path, events: Sequence[Event]) -> tuple[Branch, ...]:
     below = descendants(seat, events, folder.parent)
     return (
         _branch(seat, events, folder, {}),
-        *(_branch(kin.seat, kin.events, kin.folder, kin.told) for kin in below),
+        *(_branch(kin.seat, kin.events, kin.folder, kin.told, kin.damage) for kin in below),
     )
 
 
@@ -72,11 +75,17 @@ def tree_lines(tree: Sequence[Branch]) -> Iterator[str]:
     wide, wider = max(map(len, [*names, "total"])), max(map(len, states))
     yield ""
     for branch, name, state in zip(tree, names, states, strict=True):
-        yield f"{name:<{wide}}  {state:<{wider}}  {_used(branch.usage)}  {branch.seat.session}"
+        yield f"{name:<{wide}}  {state:<{wider}}  {_used(branch.usage)}  {branch.seat.session}{_damaged(branch)}"
     yield f"{'total':<{wide}}  {'':<{wider}}  {_used(sum((b.usage for b in tree), Usage()))}"
 
 
-def _branch(seat: Seat, events: Sequence[Event], folder: Path, told: Mapping[str, Any]) -> Branch:
+def _damaged(branch: Branch) -> str:
+    return f"  [{branch.damage}]" if branch.damage else ""
+
+
+def _branch(
+    seat: Seat, events: Sequence[Event], folder: Path, told: Mapping[str, Any], damage: str = ""
+) -> Branch:
     usage = sum(usage_by_node(seat, events).values(), Usage())
     end = last_end(events)
     data = end.data if end is not None else told if "status" in told else {}
@@ -84,7 +93,7 @@ def _branch(seat: Seat, events: Sequence[Event], folder: Path, told: Mapping[str
     if not data:
         log = folder / LOG_NAME
         reason = "running" if log.exists() and is_written(log) else NO_END
-    return Branch(seat, data.get("status"), reason, usage)
+    return Branch(seat, data.get("status"), reason, usage, damage)
 
 
 def _used(usage: Usage) -> str:

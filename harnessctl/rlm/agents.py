@@ -28,15 +28,11 @@ class Agent:
     :ivar instructions: section of the child's system message; the entry's text in its frame.
     :ivar model: the name the entry asks for (of other tools' aliases too: ``haiku``), None for the
         parent's. Whether there is such a model is for the caller to find out.
-    :ivar tools: names that the entry allows, as written; empty for all.
-    :ivar note: what the child is told of its tools, part of ``instructions``; "" for nothing.
     """
 
     id: str
     instructions: str
     model: str | None = None
-    tools: tuple[str, ...] = ()
-    note: str = ""
 
 
 def agent_of(entries: Iterable[Entry], name: str) -> Agent:
@@ -50,10 +46,8 @@ def agent_of(entries: Iterable[Entry], name: str) -> Agent:
     if entry is None:
         there = f"there are: {', '.join(sorted(known)[:20])}" if known else "there are none"
         raise NotFoundError(f"no subagent {name!r}", id="no_subagent", hint=there)
-    tools = entry.own_list("tools")
-    note = _note(tools, entry.own_list("disallowedTools"))
-    parts = (_INTRO, framed(entry), note)
-    return Agent(str(entry.id), "\n\n".join(filter(None, parts)), _model(entry), tools, note)
+    parts = (_INTRO, framed(entry), _note(entry.own_list("tools"), entry.own_list("disallowedTools")))
+    return Agent(str(entry.id), "\n\n".join(filter(None, parts)), _model(entry))
 
 
 def _model(entry: Entry) -> str | None:

@@ -18,6 +18,7 @@ from harnessctl.domain.message import Message
 from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
 from harnessctl.rlm.budget import Budget, Reservation
 from harnessctl.rlm.door import Handler
+from harnessctl.rlm.given import count
 from harnessctl.rlm.journal import Journal
 
 #: Calls of one session that are under way at once; the others wait.
@@ -55,7 +56,8 @@ class Asides:
     async def _call(self, what: Mapping[str, Any]) -> dict[str, Any]:
         prompt, system = str(what["prompt"]), what.get("system")
         messages = (Message("system", str(system)),) if system else ()
-        reply = await self.ask("llm", (*messages, Message("user", prompt)), what.get("max_tokens"))
+        most = count("max_tokens", what.get("max_tokens"))
+        reply = await self.ask("llm", (*messages, Message("user", prompt)), most)
         return {"text": reply.content or "", "finish": reply.finish}
 
     async def ask(

@@ -21,6 +21,7 @@ from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.rlm.budget import Budget
 from harnessctl.rlm.door import Handler
+from harnessctl.rlm.given import count, seconds, word
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.recorder import StorageError
 from harnessctl.rlm.seat import Seat
@@ -232,11 +233,11 @@ class Children:
         return ChildSpec(
             seat=self._seat.below(new_ulid(), self._name(what.get("name"))),
             task=task,
-            agent=_word("agent", what.get("agent")),
-            model=_word("model", what.get("model")),
-            turns=_at_least("max_turns", what.get("max_turns"), 1),
-            tokens=_at_least("max_tokens", what.get("max_tokens"), 1),
-            wall_s=_at_least("max_time", what.get("max_time"), 0),
+            agent=word("agent", what.get("agent")),
+            model=word("model", what.get("model")),
+            turns=count("max_turns", what.get("max_turns")),
+            tokens=count("max_tokens", what.get("max_tokens")),
+            wall_s=seconds("max_time", what.get("max_time")),
             deadline=self._deadline,
         )
 
@@ -272,8 +273,8 @@ class Children:
             end = await child.session.run()
         except Exception as error:
             # A defect in one child must end neither its parent nor its siblings.
-            usage = self._budget.of(child.spec.seat.node)
-            end = ChildEnd(RunStatus.FAILED, "error", f"{type(error).__name__}: {error}", usage=usage)
+            usage, cause = self._budget.of(child.spec.seat.node), _cause(error)
+            end = ChildEnd(RunStatus.FAILED, "error", f"{type(cause).__name__}: {cause}", usage=usage)
         finally:
             self._over(child, end)
 
@@ -294,7 +295,7 @@ class Children:
     async def _wait(self, what: Mapping[str, Any]) -> dict[str, Any]:
         child = self._named(what)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(what.get("timeout")):
+            async with asyncio.timeout(seconds("timeout", what.get("timeout"))):
                 await child.done.wait()
         return self._told(child, answer=True)
 
@@ -336,23 +337,8 @@ class Children:
         return {**told, "answer": end.answer if end is not None else None} if answer else told
 
 
-def _word(name: str, value: Any) -> str | None:
-    """A name that a cell gave; None stays None.
-
-    :raises ChildRefusedError: it is no text.
-    """
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    raise ChildRefusedError(f"{name}={value!r} is no name", id="bad_name")
-
-
-def _at_least(name: str, value: Any, least: int) -> Any:
-    """A limit that a cell gave; None stays None.
-
-    :raises ChildRefusedError: it is no number, or too small.
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-        raise ChildRefusedError(f"{name}={value!r} is no limit", id="bad_limit")
-    return value
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong, without the groups that task groups put around it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -25,20 +25,26 @@ _GATE_REASONS = {"timeout": "gate_timeout", "input_changed": "gate_input_changed
 def decide(events: Sequence[Event], limits: Limits, used: Usage, *, unread: bool = False) -> Ending | None:
     """How the session ends now, or None when it goes on.
 
-    :param unread: messages wait that an answer was given without: it is none yet.
+    :param unread: messages wait that an answer was given without: the model is asked once more, unless
+        the session would end here in any case.
     :param used: what the whole tree has used so far.
     """
-    ending = None if unread else _answered(events)
-    if ending is not None:
+    answer = _answered(events)
+    if answer is not None:
         failed = _failed_gates(events)
-        if not failed:
-            return ending
         last = next((gate for gate in failed if not gate.get("left")), None)
         if last is not None:
-            return _gate_failed(last, ending)
-    ending = _given_up(events)
-    if ending is not None:
-        return ending
+            return _gate_failed(last, answer)  # what waits to be read changes no verdict
+        if failed:
+            answer = None
+        elif not unread:
+            return answer
+    ending = _given_up(events) or _spent(events, limits, used)
+    return answer or ending if ending is not None else None
+
+
+def _spent(events: Sequence[Event], limits: Limits, used: Usage) -> Ending | None:
+    """The limit that is used up."""
     turns = next((e.turn for e in reversed(events) if e.turn), 0)
     if limits.turns is not None and turns >= limits.turns:
         return Ending(RunStatus.BUDGET_EXHAUSTED, "turns", detail=f"{turns} of {limits.turns} turns used")
@@ -74,8 +80,8 @@ def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
 
 def _is_told(event: Event) -> bool:
     data = event.data
-    if event.type is EventType.MESSAGE and (data.get("by") or data.get("state") == "undeliverable"):
-        return False  # a cell read it, or nobody
+    if event.type is EventType.MESSAGE and (data.get("by") or data.get("state") != "delivered"):
+        return False  # a cell read it, or nobody has yet
     return event.type in _TOLD and not is_aside(event)
 
 
@@ -136,9 +142,11 @@ def _since_resume(events: Sequence[Event]) -> Iterator[Event]:
 def _replies_in_a_row(events: Sequence[Event]) -> Iterator[Mapping[str, Any]]:
     """Data of the newest replies that held no call and were no answer, newest first."""
     for event in reversed(events):
-        if event.type in (EventType.RESULT, EventType.TASK) or event.data.get("what") == "resume":
-            return
         if event.type is EventType.REPLY and not is_aside(event):
-            if "error" in event.data or event.data.get("calls"):
+            data = event.data
+            whole = str(data.get("content") or "").strip() and data.get("finish") != "length"
+            if "error" in data or data.get("calls") or whole:
                 return
-            yield event.data
+            yield data
+        elif event.type is EventType.GATE or _is_told(event) or event.data.get("what") == "resume":
+            return

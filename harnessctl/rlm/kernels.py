@@ -93,6 +93,10 @@ def kernel_starter(
         sockets = short_folder((environment.get("XDG_RUNTIME_DIR", ""),))
         try:
             path = await door.listen(sockets)
+        except BaseException:  # also when nobody wants the kernel any more
+            shutil.rmtree(sockets, ignore_errors=True)
+            raise
+        try:
             load = _LOAD.format(path=kernel_api.__file__, entries=str(entries), door=str(path))
             setup = (load, _LIMIT)
             spec = KernelSpec(python, cwd, folder, environment, setup, wrap, known, launch, command, sockets)

@@ -63,7 +63,8 @@ class Post:
             raise LetterError(f"a message has 1 to {MOST_TEXT:,} characters", id="bad_message")
         member = self._find(sender, to)
         if member.inbox is None:
-            raise LetterError(f"undeliverable: {to} has ended", id="undeliverable")
+            hint = f"rlm.get({to!r}) has its answer" if member.seat.parent == sender.session else ""
+            raise LetterError(f"undeliverable: {to} has ended", id="undeliverable", hint=hint)
         letter = Letter(new_ulid(), self._name_for(member.seat, sender), member.seat.name, text)
         asked = member.inbox.asked
         member.inbox.post(letter)
@@ -88,8 +89,9 @@ class Post:
         return found
 
     def _name_for(self, seat: Seat, other: Seat) -> str:
-        """What ``seat`` calls ``other``; "" when it does not know it. A child's name stands before a
-        sibling's.
+        """What ``seat`` calls ``other``; "" when it does not know it.
+
+        A sibling that is called like a child of its own it calls by the whole path: ``root/alice``.
         """
         if other.session == seat.parent:
             return PARENT
@@ -97,7 +99,7 @@ class Post:
             return other.name
         known = seat.parent is not None and other.parent == seat.parent and other.session != seat.session
         own = any(m.seat.parent == seat.session and m.seat.name == other.name for m in self._members.values())
-        return other.name if known and not own else ""
+        return "" if not known else other.node if own else other.name
 
 
 class Letters:

@@ -44,7 +44,7 @@ def sections(facts: SessionFacts, harness: str, files: str = "", role: str = "")
 
     :param harness: the rendered section, "" for an empty harness.
     :param files: the section on the repository's own files, "" for none.
-    :param role: instructions of the subagent that a child works as.
+    :param role: what a child is told of its place, with the subagent that it works as.
     """
     tool = facts.protocol == "tool"
     session = f"# Session\nRepository: {facts.root}\nPython: {facts.python}"

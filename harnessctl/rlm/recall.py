@@ -42,7 +42,7 @@ class Recall:
         self._folder = folder
         self._index = Index(folder)
         self._thread: ThreadPoolExecutor | None = None
-        self._busy = False
+        self._busy = self._closed = False
         self._looked: set[int] = set()
         self._long = "", ""
 
@@ -62,7 +62,7 @@ class Recall:
     def keep_up(self) -> None:
         """After a turn: let the index take in what is new, beside everything else."""
         stop = self._settled()
-        if not self._busy and self._index.behind(stop) >= BATCH:
+        if not self._busy and not self._closed and self._index.behind(stop) >= BATCH:
             self._busy = True
             self._submit(self._index.catch_up, self._journal.events, stop, 4 * BATCH).add_done_callback(
                 self._built
@@ -70,10 +70,10 @@ class Recall:
 
     async def aclose(self) -> None:
         """End the thread; what it does is finished first, which takes less than a second."""
-        if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._index.close)
-            self._thread.shutdown(wait=True, cancel_futures=True)
-            self._thread = None
+        thread, self._thread, self._closed = self._thread, None, True
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, self._index.close)
+            thread.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self, action: Any, *arguments: Any) -> asyncio.Future[Any]:
         if self._thread is None:
@@ -84,7 +84,7 @@ class Recall:
     def _built(self, done: asyncio.Future[Any]) -> None:
         self._busy = False
         # What failed once is left to the next turn, and not tried over and over.
-        if not done.cancelled() and done.exception() is None and self._thread is not None:
+        if not done.cancelled() and done.exception() is None:
             self.keep_up()
 
     def _settled(self) -> int:

@@ -82,19 +82,19 @@ def _open_calls(events: Sequence[Event]) -> list[Addition]:
         return []
     after = events[reply.n + 1 :]
     answered = {e.data.get("call") for e in after if e.type is EventType.RESULT or _is_answer(e)}
-    begun = {e.data.get("call"): e.data.get("cell") for e in after if e.type is EventType.CELL}
+    begun = {e.data.get("call"): e for e in after if e.type is EventType.CELL}
     found = []
     for call in reply.data.get("calls") or ():
         key = call.get("id")
         if key not in answered and "problem" not in call:
-            text = OPEN_CALL if key in begun else UNBEGUN_CALL
-            if key in begun:
-                text = "\n".join(filter(None, (text, taken_words(after))))
+            cell, text = begun.get(key), UNBEGUN_CALL
+            if cell is not None:
+                text = "\n".join(filter(None, (OPEN_CALL, taken_words(events[cell.n :]))))
             data = {
                 "what": "open_call",
                 "text": text,
                 "call": key,
-                "cell": begun.get(key),
+                "cell": cell.data.get("cell") if cell is not None else None,
                 "reply": reply.n,
             }
             found.append(Addition(EventType.REPAIR, data, reply.turn))

@@ -52,10 +52,12 @@ async def run_session(
     :param opening: what is written first: header and task, or what picks a stopped session up. None for
         a session that :func:`open_session` has opened already.
     """
-    async with asyncio.TaskGroup() as children:
-        ending = await _life(opening, parts, children)
-    if parts.letters is not None:
-        parts.letters.close()
+    try:
+        async with asyncio.TaskGroup() as children:
+            ending = await _life(opening, parts, children)
+    finally:  # also after a defect nobody writes to a session that is over
+        if parts.letters is not None:
+            parts.letters.close()
     return _end(ending, parts, worktree, fence)
 
 
@@ -145,7 +147,6 @@ async def _judged(parts: TurnParts, ending: Ending) -> Ending | None:
         return ending
     # Nothing that a cell or a child started may write while a gate looks.
     await _close(parts)
-    parts.journal.tally.variables.forget()
     return await parts.gates.check(parts.journal, parts.watcher, parts.journal.tally.last_turn, ending)
 
 

@@ -57,6 +57,8 @@ class Tally:
                 self.variables.change(data.get("variables"))
                 if "lost" in data:
                     self.variables.forget()
+            case EventType.GATE:
+                self.variables.forget()  # the kernel ends before a gate looks
             case EventType.REPAIR:
                 self._repair(event)
             case _:

@@ -44,7 +44,7 @@ def test_picked_up_it_tells_the_same_history(harnessctl: Run, script: Script, lo
     own = [e for e in of(events, "request") if e.data["consumer"] == "root"]
     first = next(e for e in own if e.n > len(before))
     assert first.data["prefix"] == [e for e in own if e.n < len(before)][-1].n
-    assert check_compactions(events, system_of(events), "tool") > len(of(before, "compaction"))
+    assert check_compactions(events, system_of(events, "tool"), "tool") > len(of(before, "compaction"))
     check_history(events)
     left = [e.data for e in of(events, "compaction") if e.data["what"] == "evict"]
     assert left[0]["by"] == "model"

@@ -191,7 +191,7 @@ class Round:
 
 def check_history(events: tuple[Event, ...]) -> None:
     """Every later opening tells the model what it was told when it was asked."""
-    view = View(system_of(events), "tool")
+    view = View(system_of(events, "tool"), "tool")
     asked = 0
     for event in events:
         view.add(event)

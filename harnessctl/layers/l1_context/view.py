@@ -303,10 +303,11 @@ def view_of(events: Iterable[Event], system: str, protocol: Literal["tool", "fen
     return view
 
 
-def system_of(events: Iterable[Event]) -> str:
-    """The system message that a log's first request holds; "" when none was made."""
-    for event in events:
-        if event.type is EventType.REQUEST:
+def system_of(events: Sequence[Event], protocol: Literal["tool", "fence"]) -> str:
+    """The system message that a log's newest request in ``protocol`` began with; "" when none was made."""
+    for event in reversed(events):
+        if event.type is EventType.REQUEST and not is_aside(event) and event.data["append"]:
             first = event.data["append"][0]
-            return str(first["content"]) if first["role"] == "system" else ""
+            if first["role"] == "system" and bool(event.data.get("tool")) == (protocol == "tool"):
+                return str(first["content"])
     return ""

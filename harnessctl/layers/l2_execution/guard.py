@@ -1,7 +1,7 @@
 """The process between harnessctl and a kernel: nothing a kernel started outlives its owner.
 
 Run as a script with harnessctl's own Python, standard library only, by
-:mod:`harnessctl.layers.l2_execution.kernel`::
+:mod:`harnessctl.layers.l2_execution.process`::
 
     python -I -S guard.py <fd of a socket> <folder to remove at the end> <log file> -- <command...>
 

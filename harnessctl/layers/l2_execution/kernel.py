@@ -1,4 +1,4 @@
-"""One IPython kernel: start, run cells, interrupt, see it die, end it. The only importer of jupyter_client.
+"""One IPython kernel: start, run cells, interrupt, see it die, end it. The runtime's way to jupyter_client.
 
 The process behind it (:mod:`.process`) ends with its owner, with everything below it, and says how the
 kernel ended: waiting for the kernel's answer alone would never see its death.

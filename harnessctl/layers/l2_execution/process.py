@@ -244,6 +244,7 @@ class Forking:
         self._environment = environment
         self._packages = packages
         self._server: ForkServer | None = None
+        self._making = asyncio.Lock()
         self.forked = 0
 
     async def launch(self, program: Program) -> KernelProcess:
@@ -264,13 +265,18 @@ class Forking:
         if server is not None:
             await asyncio.to_thread(server.close)
 
+    async def _serving(self) -> ForkServer:
+        """The preloaded process, a new one where there is none or it has died."""
+        async with self._making:  # all children may find at once that it has
+            if self._server is None or not self._server.alive:
+                await self.close()
+                self._server = ForkServer(
+                    self._python, self._environment, options=OPTIONS, packages=self._packages
+                )
+            return self._server
+
     async def _fork(self, program: Program, options: Sequence[str]) -> KernelProcess:
-        if self._server is None or not self._server.alive:
-            await self.close()
-            self._server = ForkServer(
-                self._python, self._environment, options=OPTIONS, packages=self._packages
-            )
-        server = self._server
+        server = await self._serving()
         with open(program.log, "ab") as log:  # noqa: ASYNC230 - a local file, to hand on
             process = server.fork(
                 options,
@@ -286,7 +292,9 @@ class Forking:
         except BaseException as error:
             process.kill()
             if isinstance(error, TimeoutError):
-                raise ForkError(f"it did not start within {FORK_S:.0f} s") from None
+                # None of another kind either: the server clears the folder of sockets away when it comes
+                # to the request that we gave up.
+                raise KernelStartError(self._python, f"no fork within {FORK_S:.0f} s") from None
             raise
         self.forked += 1
         return ForkedKernelProcess(process, server)

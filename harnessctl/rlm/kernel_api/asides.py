@@ -37,12 +37,14 @@ class Llm:
         """Answers to ``prompts`` in their order, asked several at a time.
 
         :param keep_errors: put the :class:`HostError` of a failed call in its place; by default the first
-            one is raised, and the calls that have not begun are taken back.
+            one is raised, and the calls that are not answered yet are taken back.
         """
         if isinstance(prompts, str):
             raise TypeError("a list of prompts is wanted; llm(prompt) takes one")
-        asked = [self._host.submit("llm.call", **_what(prompt, system, max_tokens)) for prompt in prompts]
+        wanted = [_what(prompt, system, max_tokens) for prompt in prompts]
+        asked: list[Future[Any]] = []
         try:
+            asked += (self._host.submit("llm.call", **what) for what in wanted)
             return [_answer(future, keep_errors) for future in asked]
         finally:
             for future in asked:

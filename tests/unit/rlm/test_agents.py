@@ -36,12 +36,10 @@ def test_a_model_is_a_name_or_the_parents(model: str, wanted: str | None) -> Non
 
 def test_tools_are_words_since_nothing_enforces_them() -> None:
     agent = agent_of([REVIEWER], "api-reviewer")
-    assert agent.tools == ("Read", "Grep")
-    assert "these tools only: Read, Grep." in agent.note
-    assert agent.note in agent.instructions
+    assert "these tools only: Read, Grep." in agent.instructions
     denied = agent_of([subagent("subagents/a", disallowedTools=["Bash", "Write"])], "a")
-    assert denied.note.startswith("It must not use: Bash, Write.")
-    assert agent_of([subagent("subagents/a")], "a").note == ""
+    assert "\n\nIt must not use: Bash, Write. Here" in denied.instructions
+    assert "Here all work" not in agent_of([subagent("subagents/a")], "a").instructions
 
 
 def test_an_unknown_one_is_named_with_those_there_are() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harnessctl.domain.errors import UsageError
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.rlm.budget import Budget
@@ -176,3 +177,24 @@ async def test_children_of_a_session_that_is_picked_up(folder: Path) -> None:
         played.stop("cancelled")
     assert one.states() == [("over", "done"), ("on", "cancelled")]  # what stood in the log is not said again
     one.stage.recorder.close()
+
+
+async def test_a_defect_is_told_without_the_groups_around_it(folder: Path) -> None:
+    async with family(folder) as one:
+        await one.ask("spawn", task="x", name="odd")
+        deep = ExceptionGroup("a", [ExceptionGroup("b", [ZeroDivisionError("the reason")])])
+        one.played["odd"].ending.set_exception(deep)
+        told = await one.ask("wait", name="odd")
+    assert (told["state"], told["detail"]) == ("failed", "ZeroDivisionError: the reason")
+
+
+async def test_limits_may_be_written_as_floats_and_are_whole_numbers(folder: Path) -> None:
+    async with family(folder) as one:
+        await one.ask("spawn", task="x", name="a", max_tokens=1e5, max_turns=3.0, max_time=2)
+        spec = one.played["a"].spec
+        assert (spec.tokens, spec.turns, spec.wall_s) == (100_000, 3, 2.0)
+        assert (type(spec.tokens), type(spec.turns)) == (int, int)
+        for wrong in ({"max_turns": 2.5}, {"max_tokens": 0}, {"max_time": -1}, {"max_turns": True}):
+            with pytest.raises(UsageError, match=r"is no (limit|time)") as caught:
+                await one.ask("spawn", task="x", **wrong)
+            assert "leave it out" in caught.value.hint

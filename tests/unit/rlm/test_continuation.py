@@ -147,3 +147,30 @@ def test_a_spent_budget_outranks_a_gate_that_could_be_mended() -> None:
     ending = ends(reply("Done."), gate(left=1), limits=Limits(turns=1))
     assert ending is not None
     assert (ending.status, ending.reason) == (RunStatus.BUDGET_EXHAUSTED, "turns")
+
+
+def queued(state: str = "queued", **more: Any) -> tuple[str, dict[str, Any]]:
+    return "message", {"id": "m", "from": "alice", "to": "root", "text": "x", "state": state, **more}
+
+
+def test_a_message_that_waits_takes_no_answer_away() -> None:
+    log = events(reply("Done."), queued())
+    assert decide(log, Limits(), Usage(), unread=True) is None
+    last = decide(log, Limits(turns=1), Usage(), unread=True)
+    assert last is not None
+    assert (last.status, last.answer) == (RunStatus.SUCCESS, "Done.")
+    assert decide(events(reply("Done."), queued("delivered")), Limits(), Usage()) is None
+
+
+def test_a_gate_that_is_final_stays_so_whoever_writes() -> None:
+    gate = ("gate", {"name": "t", "status": "input_changed", "changed_inputs": ["a"], "left": 0})
+    ending = decide(events(reply("Done."), queued(), gate), Limits(), Usage(), unread=True)
+    assert ending is not None
+    assert (ending.status, ending.reason) == (RunStatus.GATE_FAILED, "gate_input_changed")
+
+
+def test_answers_that_gates_refused_are_no_cut_replies() -> None:
+    gate = ("gate", {"name": "t", "status": "failed", "left": 2})
+    assert ends(reply("one"), gate, reply("two"), gate, reply("three"), gate) is None
+    told = queued("delivered")
+    assert ends(reply("one"), told, reply("two"), told, reply("three"), told) is None

@@ -79,6 +79,23 @@ async def test_a_childs_name_comes_before_a_siblings(desks: dict[str, Desk], tmp
     shadow.stage.recorder.close()
 
 
+async def test_a_sibling_of_the_same_name_is_called_by_its_path(
+    desks: dict[str, Desk], tmp_path: Path
+) -> None:
+    """Whose letters would come from nobody, and whose own would be reported to nobody."""
+    post = desks["A"].letters._post
+    shadow = Desk(tmp_path, SHADOW, post)
+    await desks["B"].send("a", "from your sibling")
+    assert await desks["A"].read() == [("root/b", "from your sibling")]
+    await desks["A"].send("root/b", "to my sibling")
+    assert await desks["B"].read() == [("a", "to my sibling")]
+    await desks["B"].send("a", "unread")
+    desks["A"].letters.close()
+    ((sender, text),) = await desks["B"].read()
+    assert (sender, text.endswith(": unread")) == ("post", True)
+    shadow.stage.recorder.close()
+
+
 async def test_a_receipt_says_delivered_when_somebody_waits_for_it(desks: dict[str, Desk]) -> None:
     waiting = asyncio.create_task(desks["B"].inbox.arrival(5))
     await asyncio.sleep(0)

@@ -164,6 +164,20 @@ async def test_an_index_that_fails_is_left_to_the_next_turn(
     assert tries == [1]
 
 
+async def test_what_is_being_taken_in_at_the_end_is_the_last(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "BATCH", 1)
+    for number in range(3, 40):
+        session.turn(number, f"xq{number}z")
+    session.recall.keep_up()
+    await session.recall.aclose()
+    await asyncio.sleep(0.05)
+    assert session.recall._index._connection is None
+    session.recall.keep_up()
+    assert session.recall._thread is None
+
+
 async def until(true: Callable[[], bool]) -> None:
     for _ in range(500):
         if true():

@@ -172,3 +172,20 @@ def test_messages_that_a_cut_off_cell_had_taken_are_told_again(tmp_path: Path) -
     )
     text = opened.resume()[0].data["text"]
     assert text == f"{OPEN_CALL}\n[message from alice, which this cell had taken] use tabs"
+
+
+def test_a_message_that_an_earlier_cell_showed_is_not_told_again(tmp_path: Path) -> None:
+    taken = {"id": "m", "from": "alice", "to": "root", "text": "hi", "state": "delivered", "by": "inbox"}
+    steps = (reply("a", "b"), cell(1, "a"), ("message", taken), result(1, "a"), cell(2, "b"))
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST, *steps)
+    (repair,) = [e.data for e in opened.resume() if e.data.get("what") == "open_call"]
+    assert (repair["cell"], repair["text"]) == (2, OPEN_CALL)
+
+
+def test_what_ended_before_a_gate_is_not_lost_again(tmp_path: Path) -> None:
+    set_ = {"set": {"x": ["int", ""]}, "gone": [], "more": 0}
+    steps = (reply("a"), cell(1, "a"), result(1, "a", variables=set_), reply(content="Done."))
+    gate = ("gate", {"name": "t", "status": "failed", "text": "no", "left": 1})
+    note = Opened(tmp_path / "s", HEADER, TASK, REQUEST, *steps, gate).resume()[-1]
+    assert "x (int)" not in note.data["text"]
+    assert note.data["lost"] == {}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,17 @@ from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.message import Message, ToolCall
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait, ProviderError
+from harnessctl.rlm import session
 from harnessctl.rlm.asides import Asides
+from harnessctl.rlm.door import Door
+from harnessctl.rlm.inbox import Inbox
+from harnessctl.rlm.kernels import kernel_starter
 from harnessctl.rlm.log import read_trajectory
 from harnessctl.rlm.loop import WAITS, run_turn
+from harnessctl.rlm.post import LetterError, Letters, Post
 from harnessctl.rlm.recorder import StorageError
 from harnessctl.rlm.reopen import Addition
+from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.session import run_session
 from tests.fakes.kernels import FakeKernel, ran
 from tests.fakes.runtime import StillFence
@@ -352,3 +361,34 @@ async def test_a_request_that_cannot_be_written_holds_nothing_back(
         with pytest.raises(StorageError):
             await call
     assert not parts.budget._reserved
+
+
+async def test_after_a_defect_nobody_can_write_to_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(session, "run_turn", broken)
+    stage, post = Stage(tmp_path, scripted(tmp_path, {"content": "x"})), Post()
+    parts, seat = stage.parts(), Seat("S").below("C", "child")
+    parts = replace(parts, letters=Letters(seat, post, parts.inbox, parts.journal))
+    opening = (Addition(EventType.HEADER, {"session": "C"}), Addition(EventType.TASK, {"text": "x"}))
+    with pytest.raises(ExceptionGroup):
+        await run_session(opening, parts, stage.tree, stage.fence)
+    post.join(Seat("S"), Inbox())
+    with pytest.raises(LetterError, match="child has ended") as caught:
+        post.send(Seat("S"), "child", "hello")
+    assert "rlm.get('child')" in caught.value.hint
+
+
+async def test_a_start_that_nobody_wants_any_more_leaves_no_sockets(tmp_path: Path) -> None:
+    door, environment = Door(), {"XDG_RUNTIME_DIR": str(tmp_path)}
+    start = kernel_starter(sys.executable, tmp_path, tmp_path, environment, tmp_path / "e.json", door)
+    starting = asyncio.ensure_future(start())
+    await asyncio.sleep(0)
+    assert os.listdir(tmp_path)
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await door.close()
+    assert os.listdir(tmp_path) == []

@@ -173,10 +173,18 @@ def test_a_longer_user_message_is_not_the_same() -> None:
     assert (len(ready), keep) == (2, 1)
 
 
-def test_the_system_message_is_read_from_the_first_request() -> None:
-    first = {"append": [{"role": "system", "content": "AS IT WAS"}, {"role": "user", "content": "x"}]}
-    assert system_of(events(TASK, ("request", first))) == "AS IT WAS"
-    assert system_of(events(TASK)) == ""
+def test_the_system_message_is_that_of_the_newest_beginning_in_the_protocol() -> None:
+    def began(text: str, tool: bool, **more: object) -> tuple[str, dict[str, object]]:
+        said = [{"role": "system", "content": text}, {"role": "user", "content": "x"}]
+        return "request", {"append": said, "tool": tool, **more}
+
+    kept = ("request", {"append": [{"role": "user", "content": "y"}], "tool": True})
+    log = events(TASK, began("FIRST", True), kept, began("ASIDE", True, consumer="llm"))
+    assert system_of(log, "tool") == "FIRST"
+    assert system_of(log, "fence") == ""
+    log = events(TASK, began("FIRST", True), began("SECOND", False), kept)
+    assert (system_of(log, "tool"), system_of(log, "fence")) == ("FIRST", "SECOND")
+    assert system_of(events(TASK), "tool") == ""
 
 
 STEP = st.sampled_from(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harnessctl.rlm.kernel_api.asides import Llm
 from harnessctl.rlm.kernel_api.delegation import ChildError, Rlm
 from harnessctl.rlm.kernel_api.host import HostError
 from harnessctl.rlm.kernel_api.letters import Messages
@@ -96,3 +97,24 @@ def test_a_wait_takes_nothing_and_comes_before_the_inbox() -> None:
     with pytest.raises(HostError):
         messages.inbox()
     assert messages.inbox() == [letter(2)]
+
+
+def test_a_batch_with_a_wrong_prompt_asks_for_nothing() -> None:
+    host = Played()
+    with pytest.raises(TypeError, match="a prompt is text"):
+        Llm(host).batch(["a", "b", ""])  # type: ignore[arg-type]
+    assert host.asked == []
+
+
+def test_a_batch_that_breaks_off_takes_back_what_was_asked() -> None:
+    first: Future[Any] = Future()
+
+    class Breaking(Played):
+        def submit(self, do: str, **what: Any) -> Future[Any]:
+            if self.asked:
+                raise KeyboardInterrupt
+            return super().submit(do, **what)
+
+    with pytest.raises(KeyboardInterrupt):
+        Llm(Breaking(first)).batch(["a", "b"])  # type: ignore[arg-type]
+    assert first.cancelled()
