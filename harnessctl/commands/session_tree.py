@@ -75,7 +75,8 @@ def tree_lines(tree: Sequence[Branch]) -> Iterator[str]:
     wide, wider = max(map(len, [*names, "total"])), max(map(len, states))
     yield ""
     for branch, name, state in zip(tree, names, states, strict=True):
-        yield f"{name:<{wide}}  {state:<{wider}}  {_used(branch.usage)}  {branch.seat.session}{_damaged(branch)}"
+        used, where = _used(branch.usage), f"{branch.seat.session}{_damaged(branch)}"
+        yield f"{name:<{wide}}  {state:<{wider}}  {used}  {where}"
     yield f"{'total':<{wide}}  {'':<{wider}}  {_used(sum((b.usage for b in tree), Usage()))}"
 
 
