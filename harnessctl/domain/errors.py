@@ -39,6 +39,11 @@ class HarnessError(Exception):
         self.id = id
         self.hint = hint
 
+    @property
+    def words(self) -> str:
+        """Message and hint in one line, for where there is room for one."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class UsageError(HarnessError):
     """The call itself is off: an unknown name, a bad option value, nothing configured."""

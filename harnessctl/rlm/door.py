@@ -108,8 +108,7 @@ class Door:
         try:
             data = json.dumps({"id": number, "value": await self._do(message)})
         except HarnessError as error:
-            said = f"{error.message}; {error.hint}" if error.hint else error.message
-            data = _refusal(number, error.id, said)
+            data = _refusal(number, error.id, error.words)
         except EndSession as end:
             data = _refusal(number, end.ending.reason, end.ending.detail or end.ending.reason)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What a session hands to each of its turns."""
+"""What one session works with, from its opening over its turns to its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harnessctl.rlm.skill_copies import SkillCopies
 
 @dataclass(frozen=True)
 class TurnParts:
-    """What a turn works with.
+    """The parts of one session.
 
     :ivar deadline: moment of :class:`Clock` at which the session must end, None without one.
     :ivar door: answers what cells ask of the host.

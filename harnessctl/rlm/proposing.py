@@ -189,8 +189,7 @@ def _propose(
         made = proposer.propose([event.data["edit"] for event in events], trajectory)
     except HarnessError as error:
         later = error.id in _LATER or isinstance(error, ConflictError)
-        said = f"{error.message}; {error.hint}" if error.hint else error.message
-        return Settled(trajectory.session, entry, numbers, refused=said), later
+        return Settled(trajectory.session, entry, numbers, refused=error.words), later
     except OSError as error:  # a full disk, most of all
         return Settled(trajectory.session, entry, numbers, refused=error.strerror or str(error)), True
     if made is None:
