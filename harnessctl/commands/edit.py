@@ -56,7 +56,7 @@ def open_entry(store: HarnessStore, entry: str) -> EntryDraft:
     folder = store.state_dir / DRAFTS / str(wanted).replace("/", "+")
     if (folder / SEEN).exists():
         return EntryDraft(wanted, folder, json.loads((folder / SEEN).read_bytes())["seen"], resumed=True)
-    files = store.content(store.landed_tip()).entry(wanted)
+    files = store.editable(wanted)
     seen = entry_digest(files) or ""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = EntryDraft(wanted, folder, seen, resumed=False)

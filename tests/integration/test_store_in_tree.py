@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harnessctl.commands.doctor import doctor
+from harnessctl.commands.edit import open_entry
 from harnessctl.commands.init import init
 from harnessctl.commands.log import log
 from harnessctl.commands.rollback import rollback
 from harnessctl.commands.status import status
-from harnessctl.domain.errors import HarnessError, RefusedError
+from harnessctl.domain.entry import EntryFile
+from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError
+from harnessctl.domain.ids import EntryId
 from harnessctl.domain.pin import Mode, PinSource
 from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.checking.validation import InvalidError
+from harnessctl.layers.l3_durable.content import entry_digest
+from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.places.names import DECISIONS
 from tests.conftest import Git
-from tests.fakes.harness import add, land, propose, store_of, text_of
+from tests.fakes.harness import add, land, note, propose, store_of, text_of
 
 
 @pytest.fixture
@@ -176,3 +185,121 @@ def test_proposals_come_first_in_the_log_beside_a_waiting_decision(in_tree: Git)
     second = propose(store_of(in_tree), "b", "two")
     assert [row["state"] for row in log(store_of(in_tree)).to_json()][:2] == ["open", "rejected"]
     assert log(store_of(in_tree)).to_json()[0]["update"] == second.id
+
+
+# -- what only the work tree holds ----------------------------------------------------------------
+
+
+def written(git: Git, *names: str) -> Git:
+    """``git`` with the memories ``names`` committed."""
+    for name in names:
+        add(store_of(git), name, "one")
+    git.commit("entries")
+    return git
+
+
+def refused(git: Git, act: Callable[[], object], *paths: str) -> None:
+    """``act`` ends with ``uncommitted``, names ``paths`` and leaves every file as it is."""
+    before = {p: p.read_bytes() for p in (git.root / ".harness").rglob("*") if p.is_file()}
+    with pytest.raises(ConflictError) as caught:
+        act()
+    assert caught.value.id == "uncommitted"
+    assert caught.value.message.startswith(", ".join(paths) + ": ")
+    assert "commit or stash" in caught.value.hint
+    assert {p: p.read_bytes() for p in (git.root / ".harness").rglob("*") if p.is_file()} == before
+
+
+def remove(git: Git, name: str) -> Landed:
+    return store_of(git).add(Addition(EntryId.parse(name), (), remove=True))
+
+
+def test_no_verb_takes_away_what_is_not_committed(in_tree: Git) -> None:
+    written(in_tree, "a")
+    with (in_tree.root / ".harness/memory/a.md").open("a") as file:
+        file.write("more\n")
+    path = ".harness/memory/a.md"
+    refused(in_tree, lambda: add(store_of(in_tree), "a", "two"), path)
+    refused(in_tree, lambda: add(store_of(in_tree), "a", "one"), path)
+    refused(in_tree, lambda: remove(in_tree, "memory/a"), path)
+    refused(in_tree, lambda: open_entry(store_of(in_tree), "memory/a"), path)
+    in_tree("add", path)
+    refused(in_tree, lambda: remove(in_tree, "memory/a"), path)
+    in_tree.commit("by hand")
+    remove(in_tree, "memory/a")
+    assert not (in_tree.root / path).exists()
+
+
+def test_a_second_change_before_a_commit_is_refused(in_tree: Git) -> None:
+    add(store_of(in_tree), "a", "one")
+    refused(in_tree, lambda: add(store_of(in_tree), "a", "two"), ".harness/memory/a.md")
+    refused(in_tree, lambda: open_entry(store_of(in_tree), "memory/a"), ".harness/memory/a.md")
+    in_tree.commit("one")
+    add(store_of(in_tree), "a", "two")
+    assert len(list((in_tree.root / ".harness/updates").rglob("*.json"))) == 2
+
+
+def test_a_file_git_does_not_know_counts_and_one_that_says_the_same_does_not(in_tree: Git) -> None:
+    in_tree.write(".harness/memory/a.md", "thoughts\n")
+    refused(in_tree, lambda: add(store_of(in_tree), "a", "one"), ".harness/memory/a.md")
+    by_hand = note("a", "one")
+    in_tree.write(".harness/memory/a.md", by_hand.data)
+    store_of(in_tree).add(Addition(EntryId.parse("memory/a"), (by_hand,)))
+    assert "owner: human" in (in_tree.root / ".harness/memory/a.md").read_text()
+
+
+def test_a_missing_file_and_line_endings_are_no_work(in_tree: Git) -> None:
+    written(in_tree, "a", "b")
+    path = in_tree.root / ".harness/memory/a.md"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    (in_tree.root / ".harness/memory/b.md").unlink()
+    add(store_of(in_tree), "a", "two")
+    add(store_of(in_tree), "b", "two")
+    assert path.read_text().endswith("two\n")
+
+
+def test_every_file_of_a_skill_is_looked_at(in_tree: Git) -> None:
+    files = (
+        EntryFile("skills/s/SKILL.md", 0o100644, b"---\nname: s\ndescription: d\n---\nuse it\n"),
+        EntryFile("skills/s/scripts/go.sh", 0o100755, b"echo go\n"),
+    )
+    store_of(in_tree).add(Addition(EntryId.parse("skills/s"), files))
+    in_tree.commit("skill")
+    in_tree.write(".harness/skills/s/scripts/go.sh", "echo gone\n")
+    refused(in_tree, lambda: remove(in_tree, "skills/s"), ".harness/skills/s/scripts/go.sh")
+    refused(in_tree, lambda: open_entry(store_of(in_tree), "skills/s"), ".harness/skills/s/scripts/go.sh")
+
+
+def test_what_an_editor_saves_while_the_result_is_checked_is_seen(
+    in_tree: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(in_tree, "a")
+    store = store_of(in_tree)
+    lint = store.checks.lint
+
+    def saved_meanwhile(*args: Any) -> Any:
+        in_tree.write(".harness/memory/a.md", "saved meanwhile\n")
+        return lint(*args)
+
+    monkeypatch.setattr(store.checks, "lint", saved_meanwhile)
+    with pytest.raises(ConflictError) as caught:
+        add(store, "a", "two")
+    assert caught.value.id == "uncommitted"
+    assert (in_tree.root / ".harness/memory/a.md").read_text() == "saved meanwhile\n"
+
+
+def test_a_folder_in_the_place_of_a_file_is_in_the_way(in_tree: Git) -> None:
+    (in_tree.root / ".harness/memory/a.md").mkdir(parents=True)
+    refused(in_tree, lambda: add(store_of(in_tree), "a", "one"), ".harness/memory/a.md")
+
+
+def test_an_edit_on_a_feature_branch_starts_from_that_branch(in_tree: Git) -> None:
+    written(in_tree, "a")
+    in_tree("checkout", "-q", "-b", "topic")
+    add(store_of(in_tree), "a", "two")
+    in_tree.commit("two")
+    store = store_of(in_tree)
+    files = store.editable(EntryId.parse("memory/a"))
+    assert files[0].data.endswith(b"two\n")
+    mended = replace(files[0], data=files[0].data + b"three\n")
+    store.add(Addition(EntryId.parse("memory/a"), (mended,), seen=entry_digest(files)))
+    assert (in_tree.root / ".harness/memory/a.md").read_text().endswith("two\nthree\n")

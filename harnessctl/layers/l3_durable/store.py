@@ -15,7 +15,7 @@ from harnessctl.config import Environment, parse_toml
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.finding import Finding
-from harnessctl.domain.ids import record_path
+from harnessctl.domain.ids import EntryId, record_path
 from harnessctl.domain.pin import Lock, Mode, Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
@@ -289,6 +289,20 @@ class HarnessStore:
         moved = decisions.land(self.writer, plan)
         return self._landed(made[0], moved.new, warnings=moved.warnings)
 
+    def editable(self, entry: EntryId) -> tuple[EntryFile, ...]:
+        """The files that a person's edit of ``entry`` starts from; () for a new one.
+
+        :raises NotFoundError: ``not_initialised``.
+        :raises HarnessError: in-tree, as :func:`adding.refuse_in_the_way`: the edit could not be written.
+        """
+        if self.mode is None:
+            raise not_initialised()
+        before = self._tip_content()
+        if self.mode is Mode.IN_TREE:
+            touched = {entry.path, *(before.listing(entry) if before else ())}
+            adding.refuse_in_the_way(self._work_tree(), before, dict.fromkeys(sorted(touched)))
+        return before.entry(entry) if before else ()
+
     def propose(self, edits: Sequence[EntryEdit], draft: Draft, base: str = "") -> Proposal:
         """Write an agent's update as a proposal on ``base`` (a full commit id; "": the tip)."""
         self.check_identity()
@@ -417,20 +431,30 @@ class HarnessStore:
         for name in ("writer", "checks", "_verdicts", "history"):
             self.__dict__.pop(name, None)
 
-    def _add_in_tree(self, wanted: Addition) -> Landed:
-        root = self.repository.root
-        if root is None:
+    def _work_tree(self) -> Path:
+        """:raises UsageError: ``no_work_tree``."""
+        if self.repository.root is None:
             raise UsageError("a bare repository has no work tree to write to", id="no_work_tree")
-        head = self.repository.head_commit
-        before = self.content(head) if head else None
+        return self.repository.root
+
+    def _tip_content(self) -> Content | None:
+        """What an edit starts from: HEAD in-tree, else the branch; None before the first commit."""
+        tip = self.place.tip()
+        return self.content(tip) if tip else None
+
+    def _add_in_tree(self, wanted: Addition) -> Landed:
+        root, before = self._work_tree(), self._tip_content()
         edit = adding.add_edit(before, wanted)
-        record = adding.add_record(self.place, before, edit, wanted)
         files = proposing.file_edits(before, (edit,))
+        # Before the record: compared with HEAD alone, work that is not committed may look like no change.
+        adding.refuse_in_the_way(root, before, files, wanted.files)
+        record = adding.add_record(self.place, before, edit, wanted)
         files |= {record_path(record.id): proposing.record_file(record)}
         self.checks.refuse_secrets(files, record.summary)
         self.checks.refuse_broken(before, files)
         warnings = self.checks.lint(before, files)
-        return Landed(record, "", written=adding.write_files(root, files), warnings=warnings)
+        written = adding.write_files(root, before, files, wanted.files)
+        return Landed(record, "", written=written, warnings=warnings)
 
     def _move_lock(self, commit: str) -> Lock | None:
         """Move an existing lock; where runs are unpinned they stay so."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,15 +101,20 @@ def add_change(place: Place, tip: Content, wanted: Addition) -> tuple[Record, Ch
     return record, Change(files, commit_message(record), author, committer)
 
 
-def write_files(root: Path, edits: Edits) -> tuple[Path, ...]:
-    """Write ``edits`` below ``root/.harness`` in the work tree; what was written or removed.
+def write_files(
+    root: Path, before: Content | None, edits: Edits, given: Sequence[EntryFile] = ()
+) -> tuple[Path, ...]:
+    """Write ``edits`` of ``before`` below ``root/.harness`` in the work tree; what was written or removed.
 
-    :raises RefusedError: ``symlink_in_the_way``: a link below ``.harness`` would lead the write elsewhere.
+    What is in the way is looked for here, whatever was found earlier: the checks before this take long
+    enough for an editor to save.
+
+    :raises HarnessError: as :func:`refuse_in_the_way`; nothing was written.
     """
+    refuse_in_the_way(root, before, edits, given)
     changed = []
     for name, file in edits.items():
         path = root / HARNESS_DIR / name
-        _refuse_links(root, path)
         if file is None:
             path.unlink(missing_ok=True)
         else:
@@ -116,6 +122,51 @@ def write_files(root: Path, edits: Edits) -> tuple[Path, ...]:
             write_atomically(path, file.data, file.mode & 0o777)
         changed.append(path)
     return tuple(changed)
+
+
+def refuse_in_the_way(
+    root: Path, before: Content | None, edits: Edits, given: Sequence[EntryFile] = ()
+) -> None:
+    """Refuse ``edits`` of ``before`` that would take away what only the work tree holds.
+
+    A file that is not there is no work (a sparse checkout has none), nor are line endings: git itself
+    may have written those. Files that git does not track count as work.
+
+    :param given: files as the person gave them; what lies there with that content is not lost.
+    :raises ConflictError: ``uncommitted``: names the files.
+    :raises RefusedError: ``symlink_in_the_way``: a link below ``.harness`` would lead the write elsewhere.
+    """
+    for name in edits:
+        _refuse_links(root, root / HARNESS_DIR / name)
+    handed = {f.path: f.data for f in given}
+    lost = []
+    for name, file in edits.items():
+        known = (before.read(name) if before else None, file.data if file else None, handed.get(name))
+        if _holds_other(root / HARNESS_DIR / name, [data for data in known if data is not None]):
+            lost.append(f"{HARNESS_DIR}/{name}")
+    if lost:
+        raise ConflictError(
+            f"{', '.join(lost)}: the work tree holds changes that are not committed; nothing was overwritten",
+            id="uncommitted",
+            hint="commit or stash them first; in-tree a file can also be edited where it lies",
+        )
+
+
+def _holds_other(path: Path, known: Iterable[bytes]) -> bool:
+    """Whether something lies at ``path`` that is none of ``known``, line endings aside."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return True
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:  # it can't be shown to be committed
+        return True
+    return all(_plain(found) != _plain(data) for data in known)
+
+
+def _plain(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
 
 
 def _refuse_links(root: Path, path: Path) -> None:
