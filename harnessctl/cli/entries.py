@@ -12,7 +12,7 @@ from harnessctl.bootstrap import opening
 from harnessctl.cli.evidence import tell_evidence
 from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
-from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
+from harnessctl.domain.errors import ExitCode, UsageError
 from harnessctl.domain.ids import Kind
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ def remove_command(
 ) -> None:
     """Remove an entry, by a new commit; its history stays.
 
-    Refused while another entry depends on it.
+    In branch mode the removal lands as one commit with its record; in-tree the files are taken away and
+    the record is written, for you to commit. Refused while another entry depends on it, and in-tree while
+    its files hold what is not committed yet.
     """
     from harnessctl.commands.remove import remove
 

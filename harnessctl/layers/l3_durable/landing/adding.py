@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -180,25 +180,28 @@ def _refuse_links(root: Path, path: Path) -> None:
 def read_files(entry: EntryId, source: Path) -> tuple[EntryFile, ...]:
     """The file or, for a skill, the folder ``source`` as the files of ``entry``.
 
-    :raises NotFoundError: ``no_file``.
+    :raises NotFoundError: ``no_file``: it, or something in it, is not there or cannot be read.
     :raises UsageError: ``bad_source``: a folder for an entry that is one file, or a link in it.
     """
-    if source.is_dir():
-        if entry.kind is not Kind.SKILL:
-            raise UsageError(f"{source} is a folder, and {entry} is one file", id="bad_source")
-        return tuple(_read_folder(entry, source))
-    if source.exists() and not source.is_file():
-        raise UsageError(f"{source} is no file", id="bad_source", hint="- reads standard input")
     try:
+        if source.is_dir():
+            if entry.kind is not Kind.SKILL:
+                raise UsageError(f"{source} is a folder, and {entry} is one file", id="bad_source")
+            return tuple(_read_folder(entry, source))
+        if source.exists() and not source.is_file():
+            raise UsageError(f"{source} is no file", id="bad_source", hint="- reads standard input")
         return (EntryFile(entry.path, FILE, source.read_bytes()),)
     except OSError as error:
-        raise NotFoundError(f"cannot read {source}: {error.strerror}", id="no_file") from error
+        raise NotFoundError(
+            f"cannot read {error.filename or source}: {error.strerror}; nothing was written",
+            id="no_file",
+            hint="name a file that you can read, or - for standard input",
+        ) from error
 
 
-def _read_folder(entry: EntryId, source: Path) -> Sequence[EntryFile]:
+def _read_folder(entry: EntryId, source: Path) -> Iterator[EntryFile]:
     top = f"{entry.kind.directory}/{entry.name}"
-    found = []
-    for folder, _, names in os.walk(source):
+    for folder, _, names in os.walk(source, onerror=_not_passed_over):
         for name in sorted(names):
             path = Path(folder) / name
             if path.is_symlink():
@@ -206,8 +209,12 @@ def _read_folder(entry: EntryId, source: Path) -> Sequence[EntryFile]:
             if not path.is_file():
                 raise UsageError(f"{path} is no plain file", id="bad_source")
             mode = EXECUTABLE if os.access(path, os.X_OK) else FILE
-            found.append(EntryFile(f"{top}/{path.relative_to(source).as_posix()}", mode, path.read_bytes()))
-    return found
+            yield EntryFile(f"{top}/{path.relative_to(source).as_posix()}", mode, path.read_bytes())
+
+
+def _not_passed_over(error: OSError) -> None:
+    """A folder that cannot be listed is part of the skill too."""
+    raise error
 
 
 def _path(file: EntryFile) -> str:
