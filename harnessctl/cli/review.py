@@ -100,7 +100,8 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     """Change what a proposal proposes, in $VISUAL or $EDITOR, before it lands.
 
     The result is checked as a landing would be. What is wrong with it is said, the text is kept, and it
-    can be edited again. The record then says that you edited it; the evidence stays.
+    can be edited again. The record then says that you edited it; the evidence stays, and it stays the
+    agent's update: 'status: verified' wants a passed gate in its evidence, or your own edit after landing.
     """
     from harnessctl.cli.editing import edit_until_saved
     from harnessctl.commands.review_edit import drop_draft, open_draft, save_draft

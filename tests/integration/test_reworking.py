@@ -13,12 +13,13 @@ from harnessctl.commands.review_rebase import review_rebase
 from harnessctl.commands.verify import Answer, verify
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
+from harnessctl.domain.gate import gate_line
 from harnessctl.domain.ids import EntryId
-from harnessctl.domain.update import EntryEdit, UpdateState
+from harnessctl.domain.update import EntryEdit, Evidence, ExcerptEvent, UpdateState
 from harnessctl.layers.l3_durable.landing.offering import forge_url
 from harnessctl.layers.l3_durable.landing.proposals import Draft
 from tests.conftest import Git
-from tests.fakes.harness import Make, add, fsck_is_clean, note, started, store_of, text_of
+from tests.fakes.harness import SESSION, Make, add, fsck_is_clean, note, propose, started, store_of, text_of
 from tests.fakes.history import here, land, learned
 
 LINES = "\n".join(f"line {n}" for n in range(12))
@@ -200,6 +201,40 @@ def test_nothing_changed_stray_files_and_owners(repo: Git) -> None:
     write(draft.paths(), "one", "two")
     save_draft(store, draft)
     assert "owner: agent" in repo("show", f"{store_of(repo).proposals()[0].commit}:.harness/memory/a.md")
+
+
+def test_an_edit_may_claim_what_its_landing_may(repo: Git) -> None:
+    """HRN306: whether a person or the agent wrote it, the update is the agent's."""
+    waiting = propose(started(repo), "a", "one", status="hypothesis")
+    draft = open_draft(store_of(repo), waiting.id)
+    write(draft.paths(), "hypothesis", "verified")
+    with pytest.raises(RefusedError) as caught:
+        save_draft(store_of(repo), draft)
+    assert caught.value.id == "overreach"
+    assert "HRN306" in caught.value.message
+    assert "harnessctl edit" in caught.value.hint
+    assert store_of(repo).proposals()[0].commit == waiting.commit
+    again = open_draft(store_of(repo), waiting.id)
+    assert again.resumed
+    write(again.paths(), "verified", "hypothesis")
+    write(again.paths(), "one", "two")
+    save_draft(store_of(repo), again)
+    store_of(repo).accept(waiting.id)
+
+
+def test_with_a_passed_gate_in_its_evidence_both_take_it(repo: Git) -> None:
+    store = started(repo)
+    passed = gate_line("tests", passed=True, exit_status=0)
+    evidence = Evidence(SESSION, 50, "ab" * 32, (38,), (), (ExcerptEvent(38, passed, False),))
+    file = note("a", "one", status="hypothesis")
+    waiting = store.propose(
+        [EntryEdit(EntryId.parse("memory/a"), "create", (file,))], Draft("a", evidence=(evidence,))
+    )
+    draft = open_draft(store_of(repo), waiting.id)
+    write(draft.paths(), "hypothesis", "verified")
+    save_draft(store_of(repo), draft)
+    store_of(repo).accept(waiting.id)
+    assert "status: verified" in repo("show", "harness:.harness/memory/a.md")
 
 
 def test_a_file_taken_out_of_a_skill_goes_and_modes_stay(repo: Git) -> None:

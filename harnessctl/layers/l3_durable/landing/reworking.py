@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import ConflictError, HarnessError, UsageError
+from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
 from harnessctl.domain.ids import EntryId, record_path
 from harnessctl.domain.update import EntryEdit
 from harnessctl.layers.l3_durable.checking.ownership import agent_edit
@@ -47,7 +47,7 @@ def rebase(writer: Writer, proposal: Proposal) -> Reworked:
     :raises ConflictError: ``conflict``: names entries and files whose lines both sides changed;
         ``moved_ref``: the proposal moved meanwhile.
     :raises HarnessError: ``nothing_changed``: it is on the tip, or the branch says the same already.
-    :raises RefusedError: ``not_owner``: a human owns the entry by now.
+    :raises RefusedError: ``not_owner``: a human owns the entry by now; ``overreach``.
     """
     place = writer.place
     tip = Content(place.repository, place.landing_tip())
@@ -124,13 +124,14 @@ def proposed_files(writer: Writer, proposal: Proposal) -> tuple[EntryFile, ...]:
 def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile]) -> Reworked:
     """Replace what ``proposal`` proposes by a person's version; deletions it proposes stay.
 
-    The record says who edited it; owner and origin stay the agent's.
+    The record says who edited it; owner and origin stay the agent's, and so does what may be claimed.
 
     :param files: every file of every entry it creates or changes; an entry with none left is deleted,
         or, where the proposal would create it, dropped.
     :raises UsageError: ``stray_file``: of an entry that the proposal does not touch.
-    :raises HarnessError: ``nothing_changed``, ``invalid_entry``; ``RefusedError``: ``secret_found``.
-        The proposal stays as it was.
+    :raises HarnessError: ``nothing_changed``, ``invalid_entry``.
+    :raises RefusedError: ``secret_found``, ``not_owner``; ``overreach``, as ``accept`` would. The proposal
+        stays as it was.
     """
     place = writer.place
     if {f.path: (f.mode, f.data) for f in files} == {
@@ -152,12 +153,18 @@ def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile]) -> Rewo
     why = proposal.record.why
     told = why if said in why else f"{why}\n{said}".strip()
     changed = replace(proposal, record=replace(proposal.record, why=told))
-    return _write(writer, changed, base, edits)
+    try:
+        return _write(writer, changed, base, edits)
+    except RefusedError as error:
+        if error.id == "overreach":
+            error.hint += "; once it has landed, harnessctl edit makes it your own word"
+        raise
 
 
 def _write(writer: Writer, proposal: Proposal, base: Content, edits: Sequence[EntryEdit]) -> Reworked:
     place = writer.place
     origin = proposal.record.origin
+    # The record's own evidence says below whether a gate passed.
     owned = [agent_edit(base, e, origin, may_verify=True) for e in edits]
     changes = changes_of(base, owned)
     if not changes:
@@ -168,6 +175,8 @@ def _write(writer: Writer, proposal: Proposal, base: Content, edits: Sequence[En
         )
     record = replace(proposal.record, base=base.commit, entries=changes)
     files = file_edits(base, owned) | {record_path(record.id): record_file(record)}
+    # It stays the agent's update, whoever chose the words: what its landing would refuse is said now.
+    writer.checks.refuse_overreach(base, files, record)
     committer = identity.committer(place.repository, place.environment)
     commit, _ = writer.build(base.commit, Change(files, commit_message(record), proposal.author, committer))
     try:
