@@ -118,7 +118,8 @@ def add_command(
         printf -- '---\\ndescription: how to build\\n---\\nmake all\\n' | harnessctl add memory/build
 
     In branch mode the entry lands as one commit with its record; in-tree both are written for you to
-    commit. It is validated and scanned for secrets before anything is written.
+    commit, never over what is not committed yet. It is validated and scanned for secrets before anything
+    is written.
     """
     from harnessctl.commands.add import add
 
@@ -138,21 +139,23 @@ def edit_command(
 ) -> None:
     """Change an entry in $VISUAL or $EDITOR.
 
-    The landed text is opened, a skill's SKILL.md of a skill. What is wrong with the result is said, the
-    text is kept, and it can be edited again. What somebody else changed meanwhile is never overwritten.
+    A new one is begun; of a skill, SKILL.md is opened. In branch mode the landed text is opened and the
+    result lands as one commit with its record; in-tree the text at HEAD is opened, and both are written
+    for you to commit, never over what is not committed yet.
+
+    What is wrong with the result is said, the text is kept, and it can be edited again. What somebody else
+    changed meanwhile is never overwritten. To give up, leave the text as it was.
     """
-    from harnessctl.cli.editing import edit_until_saved
-    from harnessctl.commands.edit import open_entry, save_entry
+    from harnessctl.cli.editing import edit_until_saved, tell_draft
+    from harnessctl.commands.edit import entry_path, open_entry, save_entry
 
     store = opening.store()
     draft = open_entry(store, entry)
-    if draft.resumed:
-        note(f"going on with the text left in {draft.path}")
+    tell_draft(draft)
     landed = edit_until_saved(
         store.place.environment.editor,
-        lambda: (draft.path,),
+        lambda: (entry_path(draft),),
         lambda: save_entry(store, draft, summary=message, why=why),
-        final=("nothing_changed", "conflict"),
     )
     if as_json:
         print_json(landed.to_json())
@@ -166,7 +169,7 @@ def remove_command(
     why: Annotated[str, typer.Option("--why", help="Why, for the record.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Remove an entry, by a new commit; its history stays.
+    """Remove an entry; its history stays.
 
     In branch mode the removal lands as one commit with its record; in-tree the files are taken away and
     the record is written, for you to commit. Refused while another entry depends on it, and in-tree while
@@ -208,12 +211,7 @@ def search_command(
 
 def _source(file: str) -> Path | bytes:
     if file != "-":
-        path = Path(file)
-        if not path.exists():
-            raise NotFoundError(
-                f"there is no file '{file}'", id="no_file", hint="name a file, or - for stdin"
-            )
-        return path
+        return Path(file)
     if sys.stdin.isatty():
         raise UsageError(
             "nothing to read: standard input is a terminal",

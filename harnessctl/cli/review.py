@@ -103,21 +103,14 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     can be edited again. The record then says that you edited it; the evidence stays, and it stays the
     agent's update: 'status: verified' wants a passed gate in its evidence, or your own edit after landing.
     """
-    from harnessctl.cli.editing import edit_until_saved
-    from harnessctl.commands.review_edit import drop_draft, open_draft, save_draft
+    from harnessctl.cli.editing import edit_until_saved, tell_draft
+    from harnessctl.commands.review_edit import open_draft, save_draft
     from harnessctl.commands.review_rebase import reworked_json
 
     store = opening.store()
     draft = open_draft(store, proposal)
-    if draft.resumed:
-        note(f"going on with the text left in {draft.folder}")
-    done = edit_until_saved(
-        store.place.environment.editor,
-        draft.paths,
-        lambda: save_draft(store, draft),
-        final=("nothing_changed",),
-    )
-    drop_draft(draft)
+    tell_draft(draft)
+    done = edit_until_saved(store.place.environment.editor, draft.paths, lambda: save_draft(store, draft))
     if as_json:
         print_json(reworked_json(done))
     else:

@@ -19,6 +19,7 @@ def add(store: HarnessStore, entry: str, source: Path | bytes, *, summary: str =
     (``unread``), and "not pushed" when ``pushed`` is False; in-tree mode (``written``), "commit them".
 
     :raises HarnessError: ``invalid_entry`` (an ``InvalidError`` with ``findings``), ``branch_in_use``.
+    :raises ConflictError: in-tree, ``uncommitted``: it would overwrite what is not committed.
     :raises RefusedError: ``agent_refused``, ``secret_found``; nothing was written.
     :raises UsageError: ``bad_entry_id``, ``no_identity``, ``nothing_changed``.
     """

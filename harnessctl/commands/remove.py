@@ -13,6 +13,7 @@ def remove(store: HarnessStore, entry: str, *, summary: str = "", why: str = "")
 
     :raises NotFoundError: ``no_entry``.
     :raises HarnessError: ``invalid_entry``: another entry depends on it; ``branch_in_use``.
+    :raises ConflictError: in-tree, ``uncommitted``: its files hold what is not committed.
     :raises RefusedError: ``agent_refused``.
     """
     return store.add(Addition(EntryId.parse(entry), (), summary, why, remove=True))

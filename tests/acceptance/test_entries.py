@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.conftest import Run
 from tests.conftest import Git
+from tests.fakes.terminal import Terminal
 
 TEXT = "---\n# a comment that stays\ndescription: 'how to build'\ntags: [make]\n---\nRun make.\n"
 
@@ -64,6 +65,54 @@ def test_edit_does_not_overwrite_what_came_meanwhile(harnessctl: Run, started: G
     assert "Somebody else's." in landed(started, "memory/build.md")
 
 
+def test_a_text_that_met_a_conflict_outlives_the_next_edit(
+    harnessctl: Run, started: Git, tmp_path: Path
+) -> None:
+    from tests.acceptance.conftest import COMMAND
+
+    other = tmp_path / "other.md"
+    other.write_text(TEXT.replace("Run make.", "Somebody else's."))
+    env = editor(tmp_path, f'{COMMAND} add memory/build {other} >/dev/null; echo mine >> "$1"')
+    refused = harnessctl("edit", "memory/build", cwd=started.root, env=env, code=1)
+    kept = Path(refused.err.partition("your text is kept in ")[2].strip())
+    harnessctl("edit", "memory/build", cwd=started.root, env=editor(tmp_path, 'echo again >> "$1"'))
+    assert landed(started, "memory/build.md").endswith("Somebody else's.\nagain")
+    assert kept.read_text().endswith("Run make.\nmine\n")
+
+
+def test_an_edit_of_a_new_entry_can_be_given_up(harnessctl: Run, started: Git) -> None:
+    env = {"EDITOR": "true"}
+    for _ in range(2):
+        given_up = harnessctl("edit", "memory/new", cwd=started.root, env=env, code=1)
+        assert "left as it was" in given_up.err
+        assert "going on" not in given_up.err
+        assert "kept" not in given_up.err
+
+
+@pytest.mark.parametrize(("command", "code", "slug"), [("vim 'x", 2, "no_editor"), ("rm", 1, "draft_gone")])
+def test_an_unusable_editor_is_the_users_mistake(
+    harnessctl: Run, started: Git, command: str, code: int, slug: str
+) -> None:
+    refused = harnessctl(
+        "edit", "memory/build", "--json", cwd=started.root, env={"EDITOR": command}, code=code
+    )
+    assert refused.json()["error"]["id"] == slug
+    harnessctl("edit", "memory/build", cwd=started.root, env={"EDITOR": "sed -i s/make/make.all/"})
+
+
+def test_at_a_terminal_the_hint_is_shown_before_the_question(started: Git, tmp_path: Path) -> None:
+    from tests.acceptance.conftest import COMMAND
+
+    env = editor(tmp_path, "printf -- '---\\ndescription: a: b\\n---\\n' > \"$1\"")
+    terminal = Terminal([COMMAND, "edit", "memory/build"], started.root, **env)
+    terminal.type("n\n")
+    assert terminal.until_end() == 1
+    before = " ".join(terminal.text.partition("edit again?")[0].split())
+    assert "error: " in before
+    assert "hint: " in before
+    assert "your text is kept in" in before
+
+
 def test_edit_begins_a_new_entry(harnessctl: Run, started: Git, tmp_path: Path) -> None:
     env = editor(tmp_path, 'sed -i \'s/description: ""/description: new/\' "$1"')
     harnessctl("edit", "skills/release", cwd=started.root, env=env)
@@ -109,6 +158,10 @@ def test_in_tree_they_write_files_to_commit(harnessctl: Run, repo: Git, tmp_path
     env = editor(tmp_path, "sed -i 's/Run make/Run make all/' \"$1\"")
     assert "commit them" in harnessctl("edit", "memory/build", cwd=repo.root, env=env).out
     assert "make all" in (repo.root / ".harness/memory/build.md").read_text()
+    for call in (["edit", "memory/build"], ["remove", "memory/build"]):
+        refused = harnessctl(*call, "--json", cwd=repo.root, env=env, code=1).json()["error"]
+        assert refused["id"] == "uncommitted"
+        assert refused["message"].startswith(".harness/memory/build.md: ")
     repo.commit("edited")
     harnessctl("remove", "memory/build", cwd=repo.root)
     assert not (repo.root / ".harness/memory/build.md").exists()

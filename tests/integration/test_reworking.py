@@ -264,9 +264,10 @@ def test_the_editor_is_split_into_words_and_its_failure_is_said(tmp_path: Path) 
         editor("false")((file,))
     assert caught.value.id == "editor_failed"
     assert f"the text is kept in {tmp_path};" in caught.value.hint
-    for missing in ("", "/nonexistent/editor"):
-        with pytest.raises(UsageError):
+    for missing in ("", " ", "/nonexistent/editor", "vim 'x"):
+        with pytest.raises(UsageError) as unusable:
             editor(missing)((file,))
+        assert unusable.value.id == "no_editor"
 
 
 def test_agents_may_do_neither(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
