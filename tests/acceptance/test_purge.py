@@ -38,6 +38,29 @@ def bash(script: str, git: Git, environment: dict[str, str]) -> subprocess.Compl
     return subprocess.run(command, cwd=git.root, env=environment, capture_output=True, check=False)
 
 
+def test_what_was_edited_and_refused_lies_where_the_drill_looks(
+    repo: Git, harnessctl: Run, home: Path, tmp_path: Path
+) -> None:
+    waiting = learned(started(repo), "a", "one")
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\nprintf -- '---\\ndescription: {SECRET}: x\\n---\\n' > \"$1\"\n")
+    editor.chmod(0o755)
+    for call in (["edit", "memory/b"], ["review", "edit", waiting.id]):
+        refused = harnessctl(*call, cwd=repo.root, env={"EDITOR": str(editor)}, code=1)
+        assert "your text is kept in" in refused.err
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    step = DOCUMENT.read_text().partition("\n5. Logs stay")[2].partition("\n6. ")[0]
+    search = re.search(r"`(grep [^`]*)`", step)
+    assert search
+    environment = {**os.environ, "SECRET_FILE": str(secret)}
+    state = home / "state/harnessctl"
+    found = bash(f"{search[1]} {state}", repo, environment).stdout.decode().splitlines()
+    folders = {Path(path).relative_to(state).parts[1] for path in found}
+    assert folders == {"drafts", "edits"}
+    assert folders <= set(re.findall(r"`(\w+)/`", step))
+
+
 @pytest.mark.slow
 def test_the_drill_removes_a_secret_and_keeps_states(
     repo: Git, make_repo: Make, harnessctl: Run, tmp_path: Path
