@@ -124,7 +124,8 @@ def run_session(
 
     if not worktree:
         return _in_loop(environment, harness, models, (session, pin.commit), watcher, steering, begin)
-    with own_work_tree(LinkedTrees(environment), harness.root, session, watcher.note) as made:
+    folder = harness.state_dir / "sessions" / session
+    with own_work_tree(LinkedTrees(environment), harness.root, folder, watcher.note) as made:
         spec = replace(
             spec, linked={"from": str(harness.root), "commit": made.commit}, safety=kept.at(made.path)
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harnessctl.domain.errors import UsageError
+from harnessctl.rlm.log import LOG_NAME
 
 
 class LinkedTrees(Protocol):
@@ -31,20 +32,23 @@ class LinkedTrees(Protocol):
 class Made:
     """A work tree made for a session.
 
+    :ivar log: the session's log; before there is one, nothing has worked in the work tree.
     :ivar changed: whether files in it are other than at the start; it is kept then.
     """
 
     path: Path
     commit: str
+    log: Path
     changed: bool = True
 
 
 @contextmanager
 def own_work_tree(
-    trees: LinkedTrees, root: Path, session: str, tell: Callable[[str], None]
+    trees: LinkedTrees, root: Path, folder: Path, tell: Callable[[str], None]
 ) -> Iterator[Made]:
-    """A work tree of its own for ``session``, at the commit that ``root`` has checked out.
+    """A work tree of its own for a session, at the commit that ``root`` has checked out.
 
+    :param folder: the session's; a session that is refused has written no log there.
     :raises UsageError: ``no_commit``: there is nothing to check out.
     """
     commit = trees.head(root)
@@ -54,13 +58,13 @@ def own_work_tree(
             id="no_commit",
             hint="commit something first, or run without --worktree",
         )
-    made = Made(path_for(root, session), commit)
+    made = Made(path_for(root, folder.name), commit, folder / LOG_NAME)
     trees.add(root, made.path, commit)
     tell(f"works in {made.path}, at commit {commit[:12]}; uncommitted changes of {root} are not there")
     try:
         yield made
     finally:
-        if made.changed or trees.head(made.path) != commit:
+        if made.log.exists() and (made.changed or trees.head(made.path) != commit):
             tell(f"what it changed is in {made.path}; when done with it: git worktree remove")
         else:
             trees.remove(root, made.path)

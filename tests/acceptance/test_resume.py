@@ -206,6 +206,23 @@ def test_a_second_run_is_refused_or_gets_its_own_tree(
     run.communicate(timeout=30)
 
 
+def test_a_refused_run_leaves_no_work_tree(harnessctl: Run, script: Script, repo: Git) -> None:
+    """Whatever refuses it, nothing worked there: nothing is kept, and nothing is said to have changed."""
+    harnessctl("init", "--in-tree", cwd=repo.root)
+    repo.write(".harness/memory/broken.md", "no frontmatter\n")
+    repo.commit("a memory")
+    run = ("run", "--json", "--worktree", "--model", script({"content": "Done."}))
+    for more, code, error in (
+        ((" ",), 2, "no_task"),
+        (("--max-cost", "1", "x"), 2, "unknown_price"),
+        (("x",), 1, "broken_entries"),
+    ):
+        done = harnessctl(*run, *more, cwd=repo.root, code=code)
+        assert done.json()["error"]["id"] == error
+        assert "what it changed" not in done.err
+        assert repo("worktree", "list").count("\n") == 0
+
+
 def test_the_pin_is_held_while_it_runs_and_let_go(
     harnessctl: Run, script: Script, logs: Logs, repo: Git
 ) -> None:
