@@ -39,6 +39,11 @@ attempts = 1            # how often a failure goes back to the model
 ```
 Gates and budgets are the pin's, so an agent that edits `harness.toml` changes nothing in its own run.
 
+## What a team reads
+`review.require_shared`, read at the landed tip, lets runs read only what is on the remote: a lock may name
+nothing else, unpinned runs follow the remote-tracking branch, and a landing moves no lock before
+`harnessctl sync` has shared it.
+
 ## In the repository's own git configuration
 `init` writes `harness.mode`, `harness.branch` and `harness.repositoryId`. Sessions, locks and caches lie
 below `$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below

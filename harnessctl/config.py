@@ -101,12 +101,16 @@ class Settings:
     gates: tuple[GateSpec, ...] = ()
     prompt_tokens: int = 2000
     prompt_files_tokens: int = 1500
-    require_shared: bool = False
     secrets_allow: tuple[str, ...] = ()
     branch: str = "harness"
     agent_name: str = "harnessctl agent"
     agent_email: str = "agent@harnessctl.invalid"
     sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def user_config(environment: Environment) -> dict[str, Any]:
+    """The user's own ``config.toml``, {} when there is none; errors as :func:`read_toml`."""
+    return read_toml(environment.config_home / "config.toml")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -269,28 +273,59 @@ def load_settings(
     :param harness: the parsed ``harness.toml`` of the pin.
     :raises UsageError: a value of the wrong form, naming source and key.
     """
-    lowered = {key.lower(): value for key, value in (git or {}).items()}
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for key in _KEYS:
-        for source, raw in (
-            ("flags", (flags or {}).get(key.name)),
-            (key.env, (env or {}).get(key.env) or None if key.env else None),
-            ("config.toml", _at(user, key.name)),
-            ("git config", lowered.get(key.git.lower()) if key.git else None),
-            ("harness.toml", _at(harness, key.name) if key.repository else None),
-        ):
-            if raw is None:
-                continue
-            try:
-                values[key.name] = key.read(raw)
-            except ValueError as error:
-                raise UsageError(
-                    f"{_said(key, source, raw)}: {error}", id="bad_config", hint="mend the value"
-                ) from error
-            sources[key.name] = source
-            break
+        found = _first(key, flags or {}, env or {}, user, git or {}, harness)
+        if found is not None:
+            values[key.name], sources[key.name] = found
     return _settings(values, sources, _gates(harness))
+
+
+def one_setting(
+    name: str,
+    *,
+    user: Mapping[str, Any] | None = None,
+    git: Mapping[str, str] | None = None,
+    harness: Mapping[str, Any] | None = None,
+) -> Any:
+    """The one setting ``name`` from these sources, highest first; None where none of them sets it.
+
+    For what is not the run's: a policy that counts at the landed tip, a list that every verb needs.
+
+    :raises UsageError: as :func:`load_settings`, for this one value.
+    """
+    key = next(key for key in _KEYS if key.name == name)
+    found = _first(key, {}, {}, user, git or {}, harness)
+    return None if found is None else found[0]
+
+
+def _first(
+    key: _Key,
+    flags: Mapping[str, Any],
+    env: Mapping[str, str],
+    user: Mapping[str, Any] | None,
+    git: Mapping[str, str],
+    harness: Mapping[str, Any] | None,
+) -> tuple[Any, str] | None:
+    """Value and source of ``key``: the first source that sets it, None for none."""
+    in_git = {name.lower(): value for name, value in git.items()} if key.git else {}
+    for source, raw in (
+        ("flags", flags.get(key.name)),
+        (key.env, env.get(key.env) or None if key.env else None),
+        ("config.toml", _at(user, key.name)),
+        ("git config", in_git.get(key.git.lower())),
+        ("harness.toml", _at(harness, key.name) if key.repository else None),
+    ):
+        if raw is None:
+            continue
+        try:
+            return key.read(raw), source
+        except ValueError as error:
+            raise UsageError(
+                f"{_said(key, source, raw)}: {error}", id="bad_config", hint="mend the value"
+            ) from error
+    return None
 
 
 def _said(key: _Key, source: str, raw: Any) -> str:
@@ -382,7 +417,6 @@ def _settings(values: Mapping[str, Any], sources: Mapping[str, str], gates: tupl
         gates=gates,
         prompt_tokens=values.get("prompt.tokens", plain.prompt_tokens),
         prompt_files_tokens=values.get("prompt.files_tokens", plain.prompt_files_tokens),
-        require_shared=values.get("review.require_shared", False),
         secrets_allow=values.get("secrets.allow", ()),
         branch=values.get("harness.branch", plain.branch),
         agent_name=values.get("harness.agentName", plain.agent_name),

@@ -14,8 +14,8 @@ from harnessctl.config import (
     load_settings,
     parse_toml,
     read_environment,
-    read_toml,
     unread_keys,
+    user_config,
 )
 
 if TYPE_CHECKING:
@@ -61,11 +61,6 @@ def store_at(root: Path, environment: Environment) -> HarnessStore:
     if not root.is_dir():
         raise NotFoundError(f"the session's work tree {root} is gone", id="work_tree_gone")
     return open_store(root, environment, allow=allowed_by_user(environment))
-
-
-def user_config(environment: Environment) -> dict[str, Any]:
-    """The user's own ``config.toml``, {} when there is none."""
-    return read_toml(environment.config_home / "config.toml")
 
 
 def allowed_by_user(environment: Environment) -> tuple[str, ...]:

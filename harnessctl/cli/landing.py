@@ -47,6 +47,9 @@ def tell_landed(landed: Landed, store: HarnessStore, done: str = "") -> None:
     tell_pushed(landed.pushed)
     if landed.lock:
         say(f"harness.lock now pins {landed.lock.commit[:12]}: the next run reads it")
+    elif not landed.pushed and store.require_shared:
+        then = ", then harnessctl pin" if landed.pinned else ""
+        note(f"the next run does not read it: [review] require_shared wants it shared: harnessctl sync{then}")
     elif landed.unread:
         count = f"{landed.unread} landed update{'s' if landed.unread > 1 else ''}"
         note(f"the next run does not read {count}: harness.lock pins an earlier revision (harnessctl pin)")

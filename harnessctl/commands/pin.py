@@ -49,7 +49,7 @@ def pin(
     :param resolve: settle a merge conflict in the lock: take the side that holds the other.
     :param allow_revoked: also where the revision holds an update that was taken back since.
     :param skip_broken: also where the revision has entries that do not load.
-    :raises HarnessError: ``pin_not_landed``; ``broken_entries``: runs would refuse it.
+    :raises HarnessError: ``pin_not_landed``, ``pin_not_shared``; ``broken_entries``: runs would refuse it.
     :raises ConflictError: ``lock_conflict``: with ``resolve``, neither side holds the other.
     :raises RefusedError: ``agent_refused``, ``pin_revoked``.
     """

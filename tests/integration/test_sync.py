@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.pin import pin as move_pin
+from harnessctl.commands.rollback import rollback
 from harnessctl.commands.sync import sync
 from harnessctl.domain.errors import ConflictError, HarnessError, RefusedError, UsageError
+from harnessctl.domain.pin import PinSource
 from harnessctl.layers.l3_durable.landing.writer import Writer
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, started, store_of, text_of
-from tests.fakes.history import land
+from tests.fakes.history import Hand, land, learned, update_of
 
 
 @pytest.fixture
@@ -155,6 +158,86 @@ def test_no_remote_a_refused_push_and_a_branch_in_use(repo: Git, make_repo: Make
     with pytest.raises(HarnessError) as used:
         sync(store_of(repo))
     assert used.value.id == "branch_in_use"
+
+
+SHARED = "schema = 1\n[review]\nrequire_shared = true\n"
+
+
+@pytest.fixture
+def team(repo: Git, origin: Git, tmp_path: Path) -> Git:
+    """A repository in which runs read what is shared, and it all is."""
+    with Hand(repo, tmp_path / "hand") as hand:
+        hand.commit("policy", **{".harness/harness.toml": SHARED})
+    sync(store_of(repo))
+    move_pin(store_of(repo))
+    return repo
+
+
+def test_where_policy_wants_it_runs_read_only_what_is_shared(team: Git) -> None:
+    shared = store_of(team).pin().commit
+    land(store_of(team), "a", "one")
+    alone = team("rev-parse", "harness")
+    with pytest.raises(HarnessError) as caught:
+        move_pin(store_of(team), alone)
+    assert caught.value.id == "pin_not_shared"
+    assert "refs/remotes/origin/harness" in caught.value.message
+    assert "harnessctl sync" in caught.value.hint
+    assert move_pin(store_of(team)).lock.commit == shared, "by default the newest that may be read"
+    # A lock that came from elsewhere, or from before the policy.
+    store_of(team)._write_lock(alone)
+    with pytest.raises(HarnessError) as caught:
+        store_of(team).pin()
+    assert caught.value.id == "pin_not_shared"
+    sync(store_of(team))
+    assert store_of(team).pin().commit == alone
+    assert move_pin(store_of(team)).lock.commit == alone
+
+
+def test_where_policy_wants_it_an_unpinned_run_follows_the_remote(team: Git) -> None:
+    shared = store_of(team).pin().commit
+    (team.root / "harness.lock").unlink()
+    land(store_of(team), "a", "one")
+    pin = store_of(team).pin()
+    assert (pin.source, pin.commit) == (PinSource.TIP, shared)
+    assert team("rev-parse", "--short=12", "harness") in pin.note
+    team("update-ref", "-d", "refs/remotes/origin/harness")
+    with pytest.raises(HarnessError) as caught:
+        store_of(team).pin()
+    assert caught.value.id == "pin_not_shared"
+
+
+def test_where_policy_wants_it_no_landing_moves_the_lock(team: Git) -> None:
+    store = store_of(team)
+    before, tip = store.pin().commit, store.landed_tip()
+    proposal = learned(store, "a", "one")
+    with pytest.raises(HarnessError) as caught:
+        store.accept(proposal.id, pin=True)
+    assert (caught.value.id, store.landed_tip()) == ("pin_not_shared", tip), "nothing has landed"
+    landed = store.accept(proposal.id)
+    done = rollback(store, update_of(landed), only=True)
+    assert done.landed.lock is None
+    assert store_of(team).pin().commit == before
+
+
+def test_what_a_team_agreed_on_is_not_lifted_by_a_commit_of_ones_own(team: Git, tmp_path: Path) -> None:
+    with Hand(team, tmp_path / "hand") as hand:
+        hand.commit("my way", **{".harness/harness.toml": "schema = 1\n"})
+    alone = team("rev-parse", "harness")
+    with pytest.raises(HarnessError) as caught:
+        move_pin(store_of(team), alone)
+    assert caught.value.id == "pin_not_shared"
+    # The user's own settings stand above the repository's, as everywhere.
+    team("config", "harness.requireShared", "false")
+    assert move_pin(store_of(team), alone).lock.commit == alone
+
+
+def test_without_a_remote_nothing_is_shared(repo: Git) -> None:
+    started(repo)
+    repo("config", "harness.requireShared", "true")
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).pin()
+    assert caught.value.id == "pin_not_shared"
+    assert "there is none" in caught.value.message
 
 
 def test_an_agent_may_not(repo: Git, origin: Git, monkeypatch: pytest.MonkeyPatch) -> None:

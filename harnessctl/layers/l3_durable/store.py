@@ -211,6 +211,11 @@ class HarnessStore:
         tip = self.place.remote_tip()
         return tip is not None and reaches(self.repository, (tip,), commit)
 
+    @property
+    def require_shared(self) -> bool:
+        """Whether policy lets runs read only what is on the remote."""
+        return self.place.require_shared()
+
     def in_use(self) -> tuple[str, ...]:
         """Work trees that have the harness branch checked out or half rebased, in words."""
         return occupants(self.repository, self.place.ref)
@@ -319,9 +324,14 @@ class HarnessStore:
         return proposing.judge(self.writer, edits, draft, base or self.place.tip() or "")
 
     def accept(self, prefix: str, *, pin: bool = False) -> Landed:
-        """Land the proposal whose id starts with ``prefix``; with ``pin`` move the lock to it."""
+        """Land the proposal whose id starts with ``prefix``; with ``pin`` move the lock to it.
+
+        :raises HarnessError: ``pin_not_shared``: no run would read it yet; nothing has landed.
+        """
         self._person("review accept")
         self.check_identity()
+        if pin and self._lock_to_move:
+            pinning.refuse_pin_of_landing(self.place)
         proposal = self.proposal(prefix)
         moved = proposing.accept(self.writer, proposal, self.history)
         lock = self._move_lock(moved.new) if pin else None
@@ -401,6 +411,7 @@ class HarnessStore:
         """Write the lock: at ``rev``, by default the landed tip, or by settling its merge conflict.
 
         :param check: is given the commit before anything is written; raises to refuse it.
+        :raises HarnessError: ``pin_not_landed``, ``pin_not_shared``: no run would read it.
         :raises RefusedError: ``pin_revoked``: runs would refuse to read it, unless ``allow_revoked``.
         """
         self._person("pin")
@@ -409,9 +420,8 @@ class HarnessStore:
         if resolve_conflict:
             commit = pinning.resolve_conflict(self.place).commit
         else:
-            commit = self.resolve(rev) if rev else self.place.landing_tip()
-        if not reaches(self.repository, self.place.landed_tips(), commit):
-            raise HarnessError(f"{commit[:12]} is not landed, so it cannot be pinned", id="pin_not_landed")
+            commit = self.resolve(rev) if rev else pinning.pinnable_tip(self.place)
+        pinning.refuse_unreadable(self.place, commit)
         pinning.refuse_revoked(self.place, commit, allow=allow_revoked, hint=_PIN_ANYWAY)
         if check is not None:
             check(commit)
@@ -457,9 +467,12 @@ class HarnessStore:
         return Landed(record, "", written=written, warnings=warnings)
 
     def _move_lock(self, commit: str) -> Lock | None:
-        """Move an existing lock; where runs are unpinned they stay so."""
-        path = self.place.lock_path
-        return self._write_lock(commit) if path is not None and path.exists() else None
+        """Move an existing lock, but not to what no run would read; unpinned runs stay so."""
+        return self._write_lock(commit) if self._lock_to_move and not self.require_shared else None
+
+    @property
+    def _lock_to_move(self) -> bool:
+        return self.place.lock_path is not None and self.place.lock_path.exists()
 
     def _write_lock(self, commit: str) -> Lock:
         path = self.place.lock_path

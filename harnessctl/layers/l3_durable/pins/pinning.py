@@ -24,7 +24,7 @@ def resolve_pin(place: Place, at: str | None = None, *, allow_revoked: bool = Fa
 
     :param at: a revision that overrules the lock.
     :raises NotFoundError: ``pin_missing``: the pinned object is not here; names what to fetch.
-    :raises HarnessError: ``pin_not_landed``.
+    :raises HarnessError: ``pin_not_landed``, ``pin_not_shared``.
     :raises RefusedError: ``pin_revoked``: a later landed record takes back what the pin holds.
     """
     if at is not None:
@@ -66,7 +66,7 @@ def refuse_absent(place: Place, pin: Pin) -> None:
 
 def from_lock(place: Place, lock: Lock) -> Pin:
     """The landed commit that a lock means: itself, else one with its tree, else one with its entries."""
-    tips = place.landed_tips()
+    tips = place.readable_tips()
     if reaches(place.repository, tips, lock.commit):
         pin = _pin(place, PinSource.LOCK, lock.commit)
         if pin.tree == lock.tree and pin.entries == lock.entries:
@@ -74,17 +74,19 @@ def from_lock(place: Place, lock: Lock) -> Pin:
         return replace(
             pin, note=f"{LOCK_NAME} contradicts itself; its commit counts (harnessctl pin mends it)"
         )
+    lacking = "shared" if reaches(place.repository, place.landed_tips(), lock.commit) else "landed"
     same_entries = None
     for commit in walk(place.repository, tips):
         if commit.tree == lock.tree:
-            return _pin(
-                place, PinSource.LOCK, commit.id, f"same tree as {lock.commit[:12]}, which is not landed"
-            )
+            note = f"same tree as {lock.commit[:12]}, which is not {lacking}"
+            return _pin(place, PinSource.LOCK, commit.id, note)
         if same_entries is None and Content(place.repository, commit.id).digest == lock.entries:
             same_entries = commit.id
     if same_entries:
-        note = f"same entries as {lock.commit[:12]}, which is not landed"
+        note = f"same entries as {lock.commit[:12]}, which is not {lacking}"
         return _pin(place, PinSource.LOCK, same_entries, note)
+    if lacking == "shared":
+        raise _not_shared(place, f"{LOCK_NAME} pins {lock.commit[:12]}")
     if place.repository.has(lock.commit):
         raise HarnessError(
             f"{LOCK_NAME} pins {lock.commit}, which is not landed on '{lock.branch}', nor are equal entries",
@@ -104,7 +106,7 @@ def locked_commit(place: Place) -> str | None:
     Quicker than :func:`resolve_pin`, which also computes the entries digest; errors as there.
     """
     lock = read_lock(place.lock_path) if place.lock_path else None
-    if lock is None or reaches(place.repository, place.landed_tips(), lock.commit):
+    if lock is None or reaches(place.repository, place.readable_tips(), lock.commit):
         return lock.commit if lock else None
     return from_lock(place, lock).commit
 
@@ -115,7 +117,54 @@ def _unpinned(place: Place) -> Pin:
         return Pin(PinSource.EMPTY, place.branch, "", "", Snapshot().digest, place.mode)
     if place.mode is Mode.IN_TREE:
         return _pin(place, PinSource.HEAD, tip)
-    return _pin(place, PinSource.TIP, tip)
+    readable = place.readable_tips()
+    if reaches(place.repository, readable, tip):
+        return _pin(place, PinSource.TIP, tip)
+    if not readable:
+        raise _not_shared(place, f"runs follow '{place.branch}', now {tip[:12]}")
+    return _pin(place, PinSource.TIP, readable[0], f"what is shared; the tip {tip[:12]} is not")
+
+
+def pinnable_tip(place: Place) -> str:
+    """The newest revision that the lock may name; errors as :meth:`Place.landing_tip`."""
+    tip, readable = place.landing_tip(), place.readable_tips()
+    return tip if not readable or reaches(place.repository, readable, tip) else readable[0]
+
+
+def refuse_unreadable(place: Place, commit: str) -> None:
+    """Refuse to pin what no run would read.
+
+    :raises HarnessError: ``pin_not_landed``; ``pin_not_shared``: landed here, and policy wants more.
+    """
+    if reaches(place.repository, place.readable_tips(), commit):
+        return
+    if reaches(place.repository, place.landed_tips(), commit):
+        raise _not_shared(place, f"{commit[:12]} would be pinned")
+    raise HarnessError(
+        f"{commit[:12]} is not landed, so it cannot be pinned",
+        id="pin_not_landed",
+        hint="harnessctl log lists what is landed; review accept lands a proposal, sync brings what others "
+        "landed",
+    )
+
+
+def refuse_pin_of_landing(place: Place) -> None:
+    """:raises HarnessError: ``pin_not_shared``: what lands now is not on the remote, as policy wants."""
+    if place.require_shared():
+        raise HarnessError(
+            "what lands now is not on the remote, and [review] require_shared lets runs read only what is",
+            id="pin_not_shared",
+            hint="land it without --pin; then harnessctl sync, and harnessctl pin",
+        )
+
+
+def _not_shared(place: Place, what: str) -> HarnessError:
+    where = f"on {place.remote_ref}" if place.remote_ref else "on a remote: there is none"
+    return HarnessError(
+        f"{what}, which is landed here and not {where}; [review] require_shared lets runs read only what is",
+        id="pin_not_shared",
+        hint="harnessctl sync shares it; harnessctl pin REV moves the lock to what is shared",
+    )
 
 
 def _pin(place: Place, source: PinSource, commit: str, note: str = "") -> Pin:
@@ -192,7 +241,7 @@ def resolve_conflict(place: Place) -> Resolution:
             hint="harnessctl pin REV writes it anew",
         )
     for candidate in commits:
-        landed = reaches(place.repository, place.landed_tips(), candidate)
+        landed = reaches(place.repository, place.readable_tips(), candidate)
         if landed and all(reaches(place.repository, (candidate,), other) for other in commits):
             return Resolution(candidate, tuple(c for c in commits if c != candidate))
     raise ConflictError(

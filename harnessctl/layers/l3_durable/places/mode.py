@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harnessctl.config import Environment
-from harnessctl.domain.errors import NotFoundError
+from harnessctl.config import Environment, one_setting, parse_toml, user_config
+from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
-from harnessctl.layers.l3_durable.content import Content
+from harnessctl.layers.l3_durable.content import POLICY, Content
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock
 from harnessctl.layers.l3_durable.git.history import merge_base
 from harnessctl.layers.l3_durable.git.repository import Repository
@@ -22,6 +22,7 @@ from harnessctl.layers.l3_durable.git.repository import Repository
 DEFAULT_BRANCH = "harness"
 MODE_KEY = "harness.mode"
 BRANCH_KEY = "harness.branch"
+SHARED_KEY = "harness.requireShared"
 HEADS = "refs/heads/"
 
 
@@ -74,6 +75,37 @@ class Place:
         """Commits from which everything landed is reachable."""
         found = (self.local_tip(), self.remote_tip())
         return tuple(dict.fromkeys(t for t in found if t))
+
+    def readable_tips(self) -> tuple[str, ...]:
+        """Commits from which all is reachable that a lock may name and an unpinned run may read.
+
+        What landed, or of it what is on the remote where :meth:`require_shared` says so.
+        """
+        if not self.require_shared():
+            return self.landed_tips()
+        tip = self.remote_tip()
+        return (tip,) if tip else ()
+
+    def require_shared(self) -> bool:
+        """``[review] require_shared``: whether runs read only what the others can read too.
+
+        The user's own settings first. A landed policy asks for it when it does so on either side: else a
+        commit that nobody else has could lift what the others agreed on.
+        """
+        stated = self.repository.config(SHARED_KEY)
+        own = one_setting(
+            "review.require_shared",
+            user=user_config(self.environment),
+            git={} if stated is None else {SHARED_KEY: stated},
+        )
+        return any(map(self._asks_for_shared, self.landed_tips())) if own is None else bool(own)
+
+    def _asks_for_shared(self, tip: str) -> bool:
+        try:
+            policy = parse_toml(Content(self.repository, tip).read(POLICY) or b"", POLICY)
+            return bool(one_setting("review.require_shared", harness=policy))
+        except UsageError:  # a load rule names it; what it would have asked for cannot be told
+            return False
 
     def landing_tip(self) -> str:
         """Commit of the local branch, on which landings are made.
