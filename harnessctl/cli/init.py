@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harnessctl.bootstrap import opening
-from harnessctl.cli.landing import tell_pushed, tell_written
+from harnessctl.cli.landing import tell_pushed, tell_unsigned, tell_written
 from harnessctl.cli.output import print_json, say
 from harnessctl.commands.init import Initialised, init
 from harnessctl.domain.pin import Mode
@@ -40,6 +40,8 @@ def command(
         print_json(done.to_json())
         return
     _tell(done, store.root)
+    if done.mode is Mode.BRANCH:  # in-tree nothing is committed yet, and the user's git does it
+        tell_unsigned(store)
 
 
 def _tell(done: Initialised, root: Path) -> None:

@@ -27,6 +27,15 @@ def tell_written(written: Iterable[Path], root: Path) -> None:
         say(f"  {path.relative_to(root)}")
 
 
+def tell_unsigned(store: HarnessStore) -> None:
+    """Say once in a repository that what lands is not signed, where git is set to sign."""
+    from harnessctl.commands.signing import unsigned_once
+
+    said = unsigned_once(store)
+    if said:
+        note(f"note: {said}")
+
+
 def tell_landed(landed: Landed, store: HarnessStore, done: str = "") -> None:
     """The change's entries, its commit or files, and what the next run reads.
 
@@ -45,6 +54,7 @@ def tell_landed(landed: Landed, store: HarnessStore, done: str = "") -> None:
         return
     say(f"landed on '{store.branch}' as {landed.commit[:12]}")
     tell_pushed(landed.pushed)
+    tell_unsigned(store)
     if landed.lock:
         say(f"harness.lock now pins {landed.lock.commit[:12]}: the next run reads it")
     elif not landed.pushed and store.require_shared:

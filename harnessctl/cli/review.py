@@ -8,7 +8,7 @@ import typer
 
 from harnessctl.bootstrap import opening
 from harnessctl.cli.evidence import tell_evidence
-from harnessctl.cli.landing import tell_landed
+from harnessctl.cli.landing import tell_landed, tell_unsigned
 from harnessctl.cli.output import note, patch, print_json, say, table
 
 if TYPE_CHECKING:
@@ -88,11 +88,13 @@ def reject_command(
     """Decide against a proposal; the decision is kept as a record on the harness branch."""
     from harnessctl.commands.reject import reject
 
-    landed = reject(opening.store(), proposal, why=why)
+    store = opening.store()
+    landed = reject(store, proposal, why=why)
     if as_json:
         print_json(landed.to_json())
         return
     say(f"rejected; the decision is kept as {landed.commit[:12]}")
+    tell_unsigned(store)
 
 
 @app.command("edit")

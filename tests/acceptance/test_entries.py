@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.conftest import Run
 from tests.conftest import Git
+from tests.fakes.harness import propose, store_of
 from tests.fakes.terminal import Terminal
 
 TEXT = "---\n# a comment that stays\ndescription: 'how to build'\ntags: [make]\n---\nRun make.\n"
@@ -196,3 +197,17 @@ def test_edit_and_remove_name_their_update(harnessctl: Run, started: Git, tmp_pa
         assert head == word
         newest = harnessctl("log", "--json", "-n", "1", cwd=started.root).json()
         assert update == newest[0]["update"]
+
+
+@pytest.mark.parametrize("first", ["init", "add", "reject"])
+def test_git_07_that_commits_are_not_signed_is_said_once(harnessctl: Run, repo: Git, first: str) -> None:
+    verbs: dict[str, list[str]] = {"init": ["init"], "add": ["add", "memory/a"], "reject": []}
+    for verb, arguments in verbs.items():
+        if verb == first:
+            repo("config", "commit.gpgsign", "yes")
+        if verb == "reject":
+            arguments = ["review", "reject", propose(store_of(repo), "b", "x").id]
+        said = harnessctl(*arguments, cwd=repo.root, input=TEXT).err
+        assert ("commit.gpgsign" in said) is (verb == first), verb
+        assert ("harnessctl review pr" in said) is (verb == first), verb
+    assert set(repo("log", "--format=%G?", "refs/heads/harness", "--").split()) == {"N"}

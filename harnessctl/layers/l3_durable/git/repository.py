@@ -134,6 +134,13 @@ class Repository:
         except KeyError:
             return None
 
+    def config_flag(self, key: str) -> bool:
+        """Whether a configuration key is true, in any of the ways git knows."""
+        try:
+            return self.raw.config.get_bool(key)
+        except (KeyError, ValueError, pygit2.GitError):
+            return False
+
     def config_names(self, prefix: str) -> tuple[str, ...]:
         """Names of configuration keys that are set and begin with ``prefix``, in lower case, each once."""
         names = (str(entry.name) for entry in self.raw.config)
