@@ -129,8 +129,8 @@ class Models:
         return self._clients[source.name]
 
 
-def repository_files(root: Path, chosen: Settings) -> RepositoryText:
-    """What AGENTS.md and CLAUDE.md of the work tree at ``root`` say, within the budget of the settings."""
+def repository_files(root: Path, tokens: int) -> RepositoryText:
+    """What AGENTS.md and CLAUDE.md of the work tree at ``root`` say in ``tokens`` tokens; 0 reads nothing."""
     from harnessctl.layers.l1_context.repository_files import (
         RepositoryText,
         is_guidance,
@@ -138,12 +138,12 @@ def repository_files(root: Path, chosen: Settings) -> RepositoryText:
     )
     from harnessctl.layers.l3_durable.git.repository import Repository
 
-    if not chosen.prompt_files_tokens:
+    if not tokens:
         return RepositoryText()
     repository = Repository.open(root)
     return read_repository_files(
         root,
-        chosen.prompt_files_tokens,
+        tokens,
         tracked=repository.tracked,
         nested=repository.tracked_where(is_guidance),
     )

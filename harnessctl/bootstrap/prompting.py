@@ -34,7 +34,7 @@ def prompt(
         pin,
         SessionFacts(str(harness.root), python, protocol),
         tokens=chosen.prompt_tokens,
-        files=repository_files(harness.root, chosen),
+        files=repository_files(harness.root, chosen.prompt_files_tokens),
         notes=(*notes, *more),
     )
 

@@ -117,7 +117,7 @@ def run_session(
     )
 
     async def begin(ports: RunPorts) -> RunOutcome:
-        ports = _with_harness(ports, environment, harness, snapshot, chosen)
+        ports = _with_harness(ports, environment, harness, snapshot, chosen.prompt_files_tokens)
         return await use_case.run(
             spec, snapshot, pin, ports, state_dir=harness.state_dir, machine_dir=environment.state_home
         )
@@ -195,8 +195,11 @@ def resume_session(
             safety=kept,
         )
 
+        said = stopped.files_tokens
+        files_tokens = chosen.prompt_files_tokens if said is None else said
+
         async def go_on(ports: RunPorts) -> RunOutcome:
-            ports = _with_harness(ports, environment, harness, snapshot, chosen)
+            ports = _with_harness(ports, environment, harness, snapshot, files_tokens)
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
@@ -280,9 +283,9 @@ def _with_harness(
     environment: Environment,
     harness: HarnessStore,
     snapshot: Snapshot,
-    chosen: Settings,
+    files_tokens: int,
 ) -> RunPorts:
     """``ports`` with what a session learns and teaches: its proposal door and the repository's own files."""
-    files = repository_files(ports.worktree.root, chosen)
+    files = repository_files(ports.worktree.root, files_tokens)
     door = proposer_of(environment, harness, snapshot)
     return replace(ports, proposer=door, repository_files=files)

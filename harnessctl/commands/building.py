@@ -213,6 +213,7 @@ def header_of(
         "python": spec.python.to_json(),
         "base_prompt": base_prompt_digest(),
         "repository_files": [file.to_json() for file in ports.repository_files.files],
+        "repository_files_tokens": ports.repository_files.budget,
         "repository_files_left_out": list(ports.repository_files.left_out),
         "limits": asdict(spec.limits),
         "harness_state": dict(ports.harness_state.capture()),

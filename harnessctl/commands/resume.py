@@ -67,6 +67,12 @@ class Stopped:
         return str(self.header["python"].get("kernel") or "")
 
     @property
+    def files_tokens(self) -> int | None:
+        """Tokens for the repository's own files, 0 where the user left them unread; None in an older log."""
+        said = self.header.get("repository_files_tokens")
+        return None if said is None else int(said)
+
+    @property
     def python(self) -> PythonChoice | None:
         """The Python of its kernels, None when that is gone or is that of an installed Jupyter kernel."""
         said = self.header["python"]

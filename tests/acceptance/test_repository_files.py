@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
 
@@ -40,3 +42,23 @@ def test_they_can_be_left_unread(harnessctl: Run, script: Script, logs: Logs, re
     assert "Use make." not in logs.first_request()
     harnessctl("run", "--model", model, "x", cwd=repo.root)
     assert "Use make." in logs.first_request()
+
+
+@pytest.mark.kernel
+def test_left_unread_they_stay_so_after_a_resume(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    repo.write("AGENTS.md", "Use make.\n")
+    model = script(
+        {"content": "ok"},
+        {"content": "ask", "code": "print(await rlm('look', name='helper'))"},
+        {"for": "helper", "content": "seen"},
+        {"content": "Done."},
+    )
+    harnessctl("run", "--model", model, "--no-repository-files", "x", cwd=repo.root)
+    assert logs.newest()[0]["data"]["repository_files_tokens"] == 0
+    session = logs.newest()[0]["data"]["session"]
+    harnessctl("sessions", "resume", session, "--task", "more", cwd=repo.root)
+    child = logs.newest()  # the youngest session
+    assert child[0]["data"]["name"] == "helper"
+    assert "Use make." not in logs.first_request()

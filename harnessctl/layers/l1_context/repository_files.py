@@ -74,12 +74,14 @@ class RepositoryText:
     :ivar text: "" when there is nothing.
     :ivar left_out: what was named and not read, with the reason, in words.
     :ivar tokens: estimated tokens of ``text``.
+    :ivar budget: how many tokens it was given; 0 for files that were to stay unread.
     """
 
     text: str = ""
     files: tuple[RepositoryFile, ...] = ()
     left_out: tuple[str, ...] = ()
     tokens: int = 0
+    budget: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def read_repository_files(
     reading = _Reading(root, tracked)
     reading.read_all()
     if not reading.files and not nested:
-        return RepositoryText(left_out=tuple(reading.left_out))
+        return RepositoryText(left_out=tuple(reading.left_out), budget=tokens)
     texts = [file.text for file in reading.files]
     rooms = _shares([careful_tokens(text) for text in texts], tokens)
     parts, files = [_INTRO], []
@@ -123,7 +125,7 @@ def read_repository_files(
     if nested:
         parts.append(_nested_line(nested))
     text = "\n\n".join(parts)
-    return RepositoryText(text, tuple(files), tuple(reading.left_out), careful_tokens(text))
+    return RepositoryText(text, tuple(files), tuple(reading.left_out), careful_tokens(text), tokens)
 
 
 def is_guidance(path: str) -> bool:

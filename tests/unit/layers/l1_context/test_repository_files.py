@@ -47,7 +47,7 @@ def test_both_are_named_and_framed(tmp_path: Path) -> None:
 
 
 def test_nothing_for_none_and_nothing_when_off(tmp_path: Path) -> None:
-    assert read(tmp_path, {"README.md": "x"}) == RepositoryText()
+    assert read(tmp_path, {"README.md": "x"}) == RepositoryText(budget=2000)
     assert read(tmp_path, {"AGENTS.md": "x"}, tokens=0) == RepositoryText()
 
 
