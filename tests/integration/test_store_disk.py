@@ -13,6 +13,7 @@ import pytest
 
 from harnessctl.cli.main import run
 from harnessctl.domain.errors import HarnessError
+from harnessctl.layers.l3_durable.places.operations import Operations
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, land, propose, started, store_of, text_of
 
@@ -114,6 +115,46 @@ def test_a_lock_that_cannot_be_written_is_said_after_the_landing(
     assert "is landed" in said
     assert text_of(small, "b") == "two"
     assert (small.root / "harness.lock").read_bytes() == before
+
+
+def unnoted(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """From now on moves of ``what`` cannot be noted: the disk is full."""
+    noted = Operations.moved
+
+    def moved(self: Operations, name: str, old: str | None, new: str | None) -> None:
+        if name == what:
+            self = Operations(Path("/dev/full"))
+        noted(self, name, old, new)
+
+    monkeypatch.setattr(Operations, "moved", moved)
+
+
+def test_a_lock_whose_move_cannot_be_noted_is_said_after_the_landing(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proposal = propose(started(repo), "b", "two")
+    before = (repo.root / "harness.lock").read_bytes()
+    unnoted(monkeypatch, "harness.lock")
+    monkeypatch.chdir(repo.root)
+    assert run(["review", "accept", "--pin", proposal.id]) == 1
+    said = capsys.readouterr().err
+    assert "harness.lock could not be written: cannot write" in said
+    assert "is landed" in said
+    assert "nothing was moved" not in said
+    assert text_of(repo, "b") == "two"
+    assert (repo.root / "harness.lock").read_bytes() == before
+
+
+def test_a_setting_is_not_written_before_its_note(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a run's fence takes our own move for a stranger's, and the user reads that nothing was moved."""
+    with monkeypatch.context() as patch:
+        unnoted(patch, "harness.branch")
+        with pytest.raises(HarnessError) as caught:
+            started(repo)
+    assert caught.value.id == "not_configured"
+    assert "branch 'harness' is made" in caught.value.message
+    assert repo("config", "harness.branch", check=False) == ""
+    assert store_of(repo).pin().commit == repo("rev-parse", "harness"), "as the hint says"
 
 
 @pytest.mark.parametrize("fresh", [False, True])

@@ -485,11 +485,12 @@ class HarnessStore:
         try:
             self.operations.moved(LOCK_NAME, old, lock_digest(data))  # first, as in Writer.move
             write_atomically(path, data)
-        except OSError as error:
+        except (OSError, HarnessError) as error:
+            why = error.message if isinstance(error, HarnessError) else error.strerror
             raise HarnessError(
-                f"{path} could not be written: {error.strerror}; {commit[:12]} is landed",
+                f"{path} could not be written: {why}; {commit[:12]} is landed",
                 id="lock_not_written",
-                hint="runs go on reading what the lock says; harnessctl pin moves it",
+                hint="runs go on reading what the lock says; once it can be written, harnessctl pin moves it",
             ) from error
         self.writer.reached("locked")
         return lock

@@ -51,7 +51,7 @@ schema = 1
 def init_branch(writer: Writer) -> str:
     """Create the orphan branch with a starter policy; the commit. :func:`refuse_branch` was asked before.
 
-    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile.
+    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile; ``not_configured``.
     """
     place = writer.place
     author = identity.author(place.repository, place.environment)
@@ -62,15 +62,24 @@ def init_branch(writer: Writer) -> str:
         writer.move(place.ref, None, commit, "init")
     except LostRaceError as error:
         raise HarnessError(f"branch '{place.branch}' appeared meanwhile: {error}", id="name_taken") from error
-    _configure(place, writer.operations, place.branch, Mode.BRANCH)
+    try:
+        _configure(place, writer.operations, place.branch, Mode.BRANCH)
+    except HarnessError as error:
+        raise HarnessError(
+            f"branch '{place.branch}' is made, and git's configuration could not be told: {error.message}",
+            id="not_configured",
+            hint=f"the harness works without it; once that can be written: git config {BRANCH_KEY} "
+            f"{place.branch}, and harnessctl pin for a lock",
+        ) from error
     return commit
 
 
 def _configure(place: Place, operations: Operations, branch: str, mode: Mode) -> None:
+    """Set branch and mode; the note for the fence comes first, as in :meth:`Writer.move`."""
     for key, value in ((BRANCH_KEY, branch), (MODE_KEY, mode.value)):
         old = place.repository.config(key)
-        place.repository.set_config(key, value)
         operations.moved(key, old, value)
+        place.repository.set_config(key, value)
 
 
 def refuse_branch(place: Place) -> None:
