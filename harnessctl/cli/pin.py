@@ -49,10 +49,15 @@ def pin_command(
         print_json(done.to_json())
         return
     before = f" (was {done.before.commit[:12]})" if done.before else ""
-    read = "runs refuse it without --allow-revoked" if done.revoked else "the next run reads it"
+    needed = [
+        flag for flag, why in (("--allow-revoked", done.revoked), ("--skip-broken", done.skipped)) if why
+    ]
+    read = f"runs refuse it without {' and '.join(needed)}" if needed else "the next run reads it"
     say(f"harness.lock pins {done.lock.commit[:12]} of '{done.lock.branch}'{before}: {read}")
     if done.revoked:
         note(f"warning: it holds {', '.join(done.revoked)}, which was taken back since")
+    if done.skipped:
+        note(f"warning: these do not load, and are left out then: {', '.join(done.skipped)}")
 
 
 def rollback_command(

@@ -14,11 +14,13 @@ class Pinned:
     """The lock before (None: there was none, or it was unreadable) and after.
 
     :ivar revoked: updates in it that were taken back since: runs need ``--allow-revoked``.
+    :ivar skipped: ids of its entries that do not load: runs need ``--skip-broken``.
     """
 
     before: Lock | None
     lock: Lock
     revoked: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As ``pin --json`` prints it."""
@@ -29,6 +31,7 @@ class Pinned:
             "tree": self.lock.tree,
             "entries": self.lock.entries,
             "revoked": list(self.revoked),
+            "skipped": list(self.skipped),
         }
 
 
@@ -54,9 +57,11 @@ def pin(
     :raises RefusedError: ``agent_refused``, ``pin_revoked``.
     """
     before = store.readable_lock()
+    skipped: tuple[str, ...] = ()
 
     def check(commit: str) -> None:
-        check_loads(
+        nonlocal skipped
+        skipped = check_loads(
             store.snapshot_at(commit),
             skip_broken=skip_broken,
             what=f"revision {commit[:12]}",
@@ -64,4 +69,4 @@ def pin(
         )
 
     lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked, check=check)
-    return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else ())
+    return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else (), skipped)

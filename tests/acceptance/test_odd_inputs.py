@@ -164,7 +164,9 @@ def test_misspelt_settings_are_told_and_stop_nothing(
     assert f"last session: {newest['id']}, success, {newest['started']}" in said
 
 
-def test_a_revision_that_no_run_would_load_is_not_pinned(harnessctl: Run, started: Git) -> None:
+def test_a_revision_that_no_run_would_load_is_not_pinned(
+    harnessctl: Run, started: Git, script: Script
+) -> None:
     harnessctl("pin", cwd=started.root)
     before = (started.root / "harness.lock").read_bytes()
     land_by_hand(started, ".harness/memory/b.md", "---\nno: end\n")
@@ -173,5 +175,11 @@ def test_a_revision_that_no_run_would_load_is_not_pinned(harnessctl: Run, starte
     assert ".harness/memory/b.md" in error["message"]
     assert "--skip-broken" in error["hint"]
     assert (started.root / "harness.lock").read_bytes() == before
-    harnessctl("pin", "--skip-broken", cwd=started.root)
+    done = harnessctl("pin", "--skip-broken", cwd=started.root)
     assert (started.root / "harness.lock").read_bytes() != before
+    assert "runs refuse it without --skip-broken" in done.out
+    assert "memory/b" in done.err
+    again = harnessctl("pin", "--skip-broken", "--json", cwd=started.root).json()
+    assert again["skipped"] == ["memory/b"]
+    refused = harnessctl("run", "--json", "--model", script({"content": "x"}), "x", cwd=started.root, code=1)
+    assert refused.json()["error"]["id"] == "broken_entries", "as pin said"
