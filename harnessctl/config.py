@@ -9,8 +9,9 @@ read from the first three only.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,17 @@ from harnessctl.domain.limits import Limits
 #: Bytes of a settings file, and dots in one key: tomllib takes time that grows with the square of both.
 MAX_TOML = 256 * 1024
 MAX_DOTS = 64
+#: What may hold dots and no key: a text in any of TOML's four quotes, or a comment. Each alternative ends,
+#: if need be at the end of the line or the file, so that the search goes over no character twice.
+_NO_KEY = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*(?:"{3,5}|\\?\Z)'
+    r"|'''(?:[^']|'(?!''))*(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]|\\[^\n])*"?'
+    r"|'[^'\n]*'?"
+    r"|\#[^\n]*",
+    re.DOTALL,
+)
+_ENDS_A_KEY = re.compile(r"[=\[\]{},]")
 
 #: Set in a kernel's environment: the id of the session whose kernel it is (CONTRACT 6).
 KERNEL_MARK = "HARNESSCTL_KERNEL"
@@ -132,19 +144,40 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
 
     :raises UsageError: not UTF-8 or not TOML.
     """
+    if len(data) > MAX_TOML:
+        raise UsageError(
+            f"{name} is too large: {len(data)} bytes, and {MAX_TOML} are read",
+            id="bad_config",
+            hint="settings take a few lines: take out what is not one",
+        )
     try:
         text = data.decode("utf-8-sig")
-        if len(data) > MAX_TOML or any(
-            line.partition("=")[0].count(".") > MAX_DOTS for line in text.splitlines()
-        ):
-            raise UsageError(f"{name} is too large or nests too deep", id="bad_config", hint="mend the file")
+        for number, dots in _dots_of_keys(text):
+            if dots > MAX_DOTS:
+                raise UsageError(
+                    f"{name}, line {number}: a key nests too deep: {dots} dots, and {MAX_DOTS} are read",
+                    id="bad_config",
+                    hint="no setting is deeper than one dot: mend the key",
+                )
         return tomllib.loads(text)
     except RecursionError as error:
-        raise UsageError(f"{name} nests too deep", id="bad_config", hint="mend the file") from error
+        raise UsageError(
+            f"{name} nests too deep: tables or lists in each other, more than can be read",
+            id="bad_config",
+            hint="no setting nests them: mend the file",
+        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(
             f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file"
         ) from error
+
+
+def _dots_of_keys(text: str) -> Iterator[tuple[int, int]]:
+    """Line and number of dots of whatever may be a key; dots in texts and comments are no nesting."""
+    bare = _NO_KEY.sub(lambda found: "\n" * found[0].count("\n") or "_", text)
+    for number, line in enumerate(bare.split("\n"), 1):
+        for part in _ENDS_A_KEY.split(line):
+            yield number, part.count(".")
 
 
 @dataclass(frozen=True, slots=True)

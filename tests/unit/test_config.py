@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,51 @@ def test_bad_values_name_their_source(where: dict[str, object], source: str) -> 
 def test_bad_toml_names_the_file() -> None:
     with pytest.raises(UsageError, match=r"x/harness\.toml"):
         parse_toml(b"[run\n", "x/harness.toml")
+
+
+DOTS = "." * 80
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# {DOTS}\n[run]\nmodel = 'x'",
+        f"[run] # {DOTS} = 1\nmodel = 'x'",
+        f'notes = """\n{DOTS}\n\\"""{DOTS}\n"""\n[run]\nmodel = \'x\'',
+        f"notes = '''\n# {DOTS} \"\"\"\n'''\n[run]\nmodel = 'x'",
+        f"notes = ['{DOTS}',\n'{DOTS} =',\n\"\\\"{DOTS}\"]\n[run]\nmodel = 'x'",
+        f"'{DOTS}' = 1\n\"a{DOTS}#\" = 2\n[run]\nmodel = 'x'",
+    ],
+    ids=["comment", "after a key", "text", "literal text", "list", "quoted key"],
+)
+def test_dots_in_texts_and_comments_are_no_nesting(text: str) -> None:
+    assert parse_toml(text.encode(), "config.toml")["run"] == {"model": "x"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"{'a.' * 80}a = 1", f"[{'a.' * 80}a]", f"x = {{{'a.' * 80}a = 1}}", f"{'a . ' * 80}'b' = 1"],
+    ids=["key", "table", "inline", "spaced"],
+)
+def test_a_key_that_nests_too_deep_is_named_with_line_and_limit(line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_toml(f'# one\nt = """\n"""\n{line}\n'.encode(), "config.toml")
+    assert caught.value.message == "config.toml, line 4: a key nests too deep: 80 dots, and 64 are read"
+
+
+def test_a_file_that_is_too_large_is_said_with_the_limit() -> None:
+    with pytest.raises(UsageError, match="is too large: 300000 bytes, and 262144 are read"):
+        parse_toml(b"#" * 300_000, "config.toml")
+
+
+@pytest.mark.parametrize(
+    "text", ['"""' * 80_000, '"""\\' * 60_000, "'''" * 80_001, '"\\' * 120_000, "''\n'" * 60_000]
+)
+def test_a_hostile_settings_file_takes_no_time(text: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UsageError):
+        parse_toml(text.encode(), "config.toml")
+    assert time.monotonic() - begun < 2
 
 
 def test_relative_xdg_paths_are_ignored() -> None:
