@@ -16,10 +16,13 @@ A repository never sets endpoints or the names of keys, and a Python inside the 
 it (`run --trust`). Keys themselves are read from your environment by the provider's usual name
 (`OPENAI_API_KEY`, …); a `.env` file is never read.
 
+Of `harness.toml`, `review` and `secrets` count as they are at the landed tip. What `secrets.allow` lists in
+your own file and in the landed policy is allowed together.
+
 A key that nothing reads is no error: `run`, `status` and `doctor` name it, with what was perhaps meant.
 
-| setting | environment | git | `harness.toml` |
-|---|---|---|---|
+| setting | environment | your `config.toml` | git | `harness.toml` |
+|---|---|---|---|---|
 """
 
 TAIL = """

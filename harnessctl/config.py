@@ -113,10 +113,6 @@ class Settings:
     gates: tuple[GateSpec, ...] = ()
     prompt_tokens: int = 2000
     prompt_files_tokens: int = 1500
-    secrets_allow: tuple[str, ...] = ()
-    branch: str = "harness"
-    agent_name: str = "harnessctl agent"
-    agent_email: str = "agent@harnessctl.invalid"
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -182,7 +178,10 @@ def _dots_of_keys(text: str) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One setting: where it may be set, and how its text or TOML value is read."""
+    """One setting: where it may be set, and how its text or TOML value is read.
+
+    :ivar user: whether the user's ``config.toml`` may set it.
+    """
 
     name: str
     read: Callable[[Any], Any]
@@ -190,6 +189,12 @@ class _Key:
     git: str = ""
     repository: bool = True
     flag: str = ""
+    user: bool = True
+
+
+def _git_only(name: str) -> _Key:
+    """A setting that belongs to one repository, so that its git configuration alone holds it."""
+    return _Key(name, _text, "", name, repository=False, user=False)
 
 
 def _text(value: Any) -> str:
@@ -284,9 +289,9 @@ _KEYS = (
     _Key("prompt.files_tokens", _count, "HARNESSCTL_PROMPT_FILES_TOKENS", "harness.promptFilesTokens"),
     _Key("review.require_shared", _flag, "", "harness.requireShared"),
     _Key("secrets.allow", _texts),
-    _Key("harness.branch", _text, "", "harness.branch", repository=False),
-    _Key("harness.agentName", _text, "", "harness.agentName", repository=False),
-    _Key("harness.agentEmail", _text, "", "harness.agentEmail", repository=False),
+    _git_only("harness.branch"),
+    _git_only("harness.agentName"),
+    _git_only("harness.agentEmail"),
 )
 
 
@@ -346,7 +351,7 @@ def _first(
     for source, raw in (
         ("flags", flags.get(key.name)),
         (key.env, env.get(key.env) or None if key.env else None),
-        ("config.toml", _at(user, key.name)),
+        ("config.toml", _at(user, key.name) if key.user else None),
         ("git config", in_git.get(key.git.lower())),
         ("harness.toml", _at(harness, key.name) if key.repository else None),
     ):
@@ -384,10 +389,10 @@ def unread_keys(
 
     :param git: names of the keys that are set below ``harness.``, any letter case.
     """
-    everywhere = [key.name for key in _KEYS]
+    own = [key.name for key in _KEYS if key.user]
     shared = [*(key.name for key in _KEYS if key.repository), *_POLICY]
     known = {name.lower(): name for name in (*GIT_KEYS, *_OWN_GIT)}
-    found = [("config.toml", name, everywhere) for name in _names(user) if name not in everywhere]
+    found = [("config.toml", name, own) for name in _names(user) if name not in own]
     found += [("git config", name, list(known.values())) for name in git if name.lower() not in known]
     found += [
         ("harness.toml", name, shared) for name in _names(harness) if name not in shared and _ours(name)
@@ -402,7 +407,10 @@ def _ours(name: str) -> bool:
 
 
 def _unread(source: str, name: str, known: list[str]) -> str:
-    if source == "harness.toml" and name in (key.name for key in _KEYS):
+    key = next((key for key in _KEYS if key.name == name), None)
+    if key is not None and not key.user:
+        return f"{source}: '{name}' is read from git configuration alone: git config {key.git} VALUE"
+    if key is not None and source == "harness.toml":
         return f"{source}: '{name}' is not read from a repository: it is the user's own to set"
     return f"{source}: '{name}' is read by nothing. {suggestion(name, known)}".rstrip()
 
@@ -450,10 +458,6 @@ def _settings(values: Mapping[str, Any], sources: Mapping[str, str], gates: tupl
         gates=gates,
         prompt_tokens=values.get("prompt.tokens", plain.prompt_tokens),
         prompt_files_tokens=values.get("prompt.files_tokens", plain.prompt_files_tokens),
-        secrets_allow=values.get("secrets.allow", ()),
-        branch=values.get("harness.branch", plain.branch),
-        agent_name=values.get("harness.agentName", plain.agent_name),
-        agent_email=values.get("harness.agentEmail", plain.agent_email),
         sources=dict(sources),
     )
 
@@ -484,9 +488,10 @@ GIT_KEYS = tuple(key.git for key in _KEYS if key.git)
 
 
 def describe_keys() -> tuple[str, ...]:
-    """A row of a Markdown table for each setting: name, variable, git key, and whether a repository may."""
+    """A row of a Markdown table for each setting: its name, and each source that may set it."""
     return tuple(
-        f"| `{key.name}` | {_code(key.env)} | {_code(key.git)} | {'yes' if key.repository else 'no'} |"
+        f"| `{key.name}` | {_code(key.env)} | {'yes' if key.user else 'no'} | {_code(key.git)} "
+        f"| {'yes' if key.repository else 'no'} |"
         for key in _KEYS
     )
 

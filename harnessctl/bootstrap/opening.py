@@ -12,6 +12,7 @@ from harnessctl.config import (
     Environment,
     Settings,
     load_settings,
+    one_setting,
     parse_toml,
     read_environment,
     unread_keys,
@@ -65,9 +66,7 @@ def store_at(root: Path, environment: Environment) -> HarnessStore:
 
 def allowed_by_user(environment: Environment) -> tuple[str, ...]:
     """Digests of strings that the user's own configuration declares to be no secrets."""
-    secrets = user_config(environment).get("secrets")
-    listed = secrets.get("allow") if isinstance(secrets, dict) else None
-    return tuple(map(str, listed)) if isinstance(listed, list) else ()
+    return one_setting("secrets.allow", user=user_config(environment)) or ()
 
 
 def settings(

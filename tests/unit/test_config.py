@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from harnessctl.bootstrap.opening import allowed_by_user
 from harnessctl.config import (
     GIT_KEYS,
     Settings,
@@ -48,7 +50,7 @@ def test_a_repository_sets_no_endpoint_and_no_key(key: str) -> None:
 
 
 def test_git_keys_in_any_letter_case() -> None:
-    assert load_settings(git={"harness.agentname": "robot"}).agent_name == "robot"
+    assert load_settings(git={"harness.costusd": "1.5"}).limits.cost_usd == 1.5
 
 
 def test_budgets_and_gates_from_the_pin() -> None:
@@ -188,4 +190,30 @@ def test_every_setting_may_be_written_where_it_is_read() -> None:
     names = [row.split("`")[1].partition(".") for row in describe_keys()]
     assert unread_keys(user={"budgets": {"turns": 1}}, git=GIT_KEYS) == ()
     for table, _, key in names:
-        assert unread_keys(user={table: {key: 1}}) == ()
+        if table != "harness":
+            assert unread_keys(user={table: {key: 1}}) == ()
+
+
+@pytest.mark.parametrize("key", ["branch", "agentName", "agentEmail"])
+def test_what_git_alone_holds_is_said_where_it_stands_elsewhere(key: str) -> None:
+    said = f"'harness.{key}' is read from git configuration alone: git config harness.{key} VALUE"
+    assert unread_keys(user={"harness": {key: "x"}}) == (f"config.toml: {said}",)
+    assert unread_keys(harness={"harness": {key: "x"}}) == (f"harness.toml: {said}",)
+    assert load_settings(user={"harness": {key: "x"}}) == Settings()
+
+
+def test_a_list_of_harmless_secrets_is_checked_for_every_verb(home: Path) -> None:
+    file = home / "config/harnessctl/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[secrets]\nallow = ['sha256:1']\n")
+    assert allowed_by_user(read_environment()) == ("sha256:1",)
+    file.write_text("[secrets]\nallow = 'sha256:1'\n")
+    with pytest.raises(UsageError, match=r"secrets\.allow: a list of texts is wanted"):
+        allowed_by_user(read_environment())
+
+
+def test_every_setting_has_a_reader() -> None:
+    """A field that nothing reads is a promise that nothing keeps."""
+    root = Path(__file__).parents[2] / "harnessctl"
+    code = "\n".join(path.read_text() for path in root.rglob("*.py") if path.name != "config.py")
+    assert [field.name for field in fields(Settings) if f".{field.name}" not in code] == []

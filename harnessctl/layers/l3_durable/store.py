@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from harnessctl.config import Environment, parse_toml
+from harnessctl.config import Environment, one_setting, parse_toml
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.finding import Finding
@@ -530,7 +530,6 @@ def _allowed(place: Place) -> frozenset[str]:
     tip = next(iter(place.landed_tips()), None)
     data = Content(place.repository, tip).read(POLICY) if tip else None
     try:
-        found = parse_toml(data or b"", POLICY).get("secrets", {}).get("allow", [])
-    except (HarnessError, AttributeError):
+        return frozenset(one_setting("secrets.allow", harness=parse_toml(data or b"", POLICY)) or ())
+    except UsageError:
         return frozenset()
-    return frozenset(v for v in found if isinstance(v, str)) if isinstance(found, list) else frozenset()
