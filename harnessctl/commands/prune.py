@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,7 @@ def prune(
         (staying if why else going).append(Candidate(path.name, size, why, work_tree))
     if remove:
         for left in folder.glob(f"{GOING_PREFIX}*"):
+            remove_copies(left)  # the crash may have come before it: their folders are read-only
             shutil.rmtree(left, ignore_errors=True)
         logs = list(folder.glob(f"*/{LOG_NAME}"))
         trees = {tree for log in logs if isinstance(tree := _header(log.parent).get("tree"), str)}
@@ -193,4 +194,10 @@ def _remove(path: Path) -> None:
 
 
 def _size(path: Path) -> int:
-    return sum(f.lstat().st_size for f in path.rglob("*") if not f.is_dir())
+    """Bytes of a session's files; of one that runs, without what goes while they are counted."""
+    found = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                found += os.lstat(os.path.join(folder, name)).st_size
+    return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,47 @@ def test_a_removal_that_was_cut_off_is_finished(state: Path) -> None:
     (state / "sessions" / "A").rename(state / "sessions" / ".going-A")
     ask(state, keep=9)
     assert names(state) == "BCD"
+
+
+def test_read_only_copies_do_not_keep_what_a_crash_left(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain removal leaves them to all but root: they are made writable before it."""
+    left = state / "sessions" / ".going-A"
+    (state / "sessions" / "A").rename(left)
+    skill = left / "skills" / "make"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("x")
+    skill.chmod(0o555)
+    removed, modes = shutil.rmtree, []
+
+    def rmtree(path: Path, **more: bool) -> None:
+        modes.append((Path(path).name, skill.stat().st_mode & 0o777 if skill.exists() else None))
+        removed(path, **more)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    ask(state, keep=9)
+    assert modes == [("skills", 0o700), (".going-A", None)]
+    assert names(state) == "BCD"
+
+
+def test_a_file_that_goes_while_it_is_counted_ends_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleeting = state / "sessions" / "A" / "kernel.json"
+    fleeting.write_text("{}")
+    running = Recorder.open(state / "sessions" / "A", SystemClock())
+
+    def gone_first(look: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def looked(path: Path, **more: bool) -> os.stat_result:
+            if str(path) == str(fleeting):
+                fleeting.unlink(missing_ok=True)
+            return look(path, **more)
+
+        return looked
+
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(os, name, gone_first(getattr(os, name)))
+    assert [c.why for c in ask(state, keep=3).staying] == ["it runs"]
+    running.close()
 
 
 @pytest.mark.parametrize(
