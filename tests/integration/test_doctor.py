@@ -75,6 +75,20 @@ def test_a_young_lock_file_is_named_and_left(repo: Git, store: HarnessStore, nam
     assert lock.exists()
 
 
+def test_a_lock_file_from_the_future_is_said_so_and_removed(repo: Git, store: HarnessStore) -> None:
+    """The clock was set back: it would take two hours to grow old."""
+    lock = repo.root / ".git/refs/heads/harness.lock"
+    lock.write_bytes(b"")
+    os.utime(lock, (time.time() + 20,) * 2)
+    found = doctor(store, fix=True)
+    assert "seconds in the future" in found.found[0].repair.what
+    assert lock.exists(), "a clock that is a little off: somebody may be at work"
+    os.utime(lock, (time.time() + 7200,) * 2)
+    said = check_and_fix(repo, "stale_lock").found[0].repair.what
+    assert "has a time 120 minutes in the future" in said
+    assert not lock.exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says who has a file open")
 def test_a_lock_file_that_a_process_has_open_is_left(repo: Git, store: HarnessStore) -> None:
     lock = repo.root / ".git/refs/heads/harness.lock"

@@ -64,21 +64,26 @@ def stale_locks(place: Place) -> Iterator[Repair]:
 
 
 def _lock_repair(file: Path, age: float) -> Repair:
-    """A lock file that nobody holds is removed; one that somebody may hold is a person's to judge."""
-    old = f"{age / 60:.0f} minutes" if age >= STALE_S else f"{age:.0f} seconds"
-    what = f"{file} is {old} old: what it locks cannot be changed"
+    """A lock file that nobody holds is removed; one that somebody may hold is a person's to judge.
+
+    One with a time far in the future is nobody's either: a clock was set back since it was left.
+    """
+    far = abs(age)
+    apart = f"{far / 60:.0f} minutes" if far >= STALE_S else f"{far:.0f} seconds"
+    says = f"is {apart} old" if age >= 0 else f"has a time {apart} in the future"
+    what = f"{file} {says}: what it locks cannot be changed"
     holders = _holders(file)
     if holders:
         what += f"; process {', '.join(holders)} has it open"
         return Repair("stale_lock", what, "let that process finish, or end it")
-    if age <= STALE_S:
+    if far <= STALE_S:
         return Repair("stale_lock", what, f"wait; once it is {STALE_S:.0f} seconds old, --fix removes it")
     return Repair("stale_lock", what, "remove it, if no git is at work there", partial(_unlink_unheld, file))
 
 
 def _unlink_unheld(file: Path) -> None:
     age = _age(file)
-    if _holders(file) or (age is not None and age <= STALE_S):
+    if _holders(file) or (age is not None and abs(age) <= STALE_S):
         raise HarnessError(f"{file} is in use again", id="busy", hint="run doctor again")
     file.unlink()
 
