@@ -189,14 +189,14 @@ class HarnessStore:
         """The one open proposal whose id starts with ``prefix``."""
         return proposing.find_proposal(self.place, prefix, self.history)
 
-    def patch(self, before: str, after: str, *, records: bool = False) -> tuple[FilePatch, ...]:
+    def patch(self, before: str, after: str) -> tuple[FilePatch, ...]:
         """What changes between two full commit ids ("": nothing there), with paths below the root.
 
-        :param records: whether record files are part of it.
+        Record files are left out: they say the same in other words.
         """
         one, other = (self.content(c) if c else None for c in (before, after))
         paths = self.repository.changed(one.folder if one else None, other.folder if other else None)
-        wanted = [p for p in paths if records or not p.startswith("updates/")]
+        wanted = [p for p in paths if not p.startswith("updates/")]
         return patch_files(files_at(one, wanted), files_at(other, wanted))
 
     @property
@@ -418,7 +418,7 @@ class HarnessStore:
         if self.mode is None:
             raise not_initialised()
         if resolve_conflict:
-            commit = pinning.resolve_conflict(self.place).commit
+            commit = pinning.resolve_conflict(self.place)
         else:
             commit = self.resolve(rev) if rev else pinning.pinnable_tip(self.place)
         pinning.refuse_unreadable(self.place, commit)
@@ -511,14 +511,9 @@ class HarnessStore:
         return Landed(record, commit, lock, self.pushed(commit), pinned, unread, (), warnings)
 
 
-def open_store(
-    start: Path, environment: Environment, *, allow: Iterable[str] = (), from_env: bool = False
-) -> HarnessStore:
-    """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`.
-
-    :param from_env: only inside a git hook: honour the ``GIT_*`` variables git handed to it.
-    """
-    return HarnessStore(find_place(Repository.open(start, from_env=from_env), environment), allow)
+def open_store(start: Path, environment: Environment, *, allow: Iterable[str] = ()) -> HarnessStore:
+    """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`."""
+    return HarnessStore(find_place(Repository.open(start), environment), allow)
 
 
 def _key(folder: Path) -> bytes:

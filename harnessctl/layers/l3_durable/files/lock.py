@@ -36,7 +36,7 @@ def render_lock(lock: Lock) -> bytes:
     return (f"{_HEAD}schema = {lock.schema}\n{lines}").encode()
 
 
-def parse_lock(data: bytes, name: str = LOCK_NAME) -> Lock:
+def parse_lock(data: bytes) -> Lock:
     """Read the file's bytes.
 
     :raises ConflictError: ``lock_conflict``: merge conflict markers stand in it.
@@ -44,20 +44,22 @@ def parse_lock(data: bytes, name: str = LOCK_NAME) -> Lock:
     """
     if has_markers(data):
         raise ConflictError(
-            f"{name} holds conflict markers of a merge", id="lock_conflict", hint="harnessctl pin --resolve"
+            f"{LOCK_NAME} holds conflict markers of a merge",
+            id="lock_conflict",
+            hint="harnessctl pin --resolve",
         )
     try:
-        found = parse_toml(data, name)
+        found = parse_toml(data, LOCK_NAME)
     except UsageError as error:
         raise UsageError(error.message, id="bad_lock", hint="harnessctl pin REV writes it anew") from error
     schema = found.get("schema")
     texts = [found.get(key) for key in ("branch", "commit", "tree", "entries")]
     if schema != SCHEMA_VERSION:
-        raise UsageError(f"{name} has schema {schema!r}; this version reads 1", id="bad_lock")
+        raise UsageError(f"{LOCK_NAME} has schema {schema!r}; this version reads 1", id="bad_lock")
     branch, commit, tree, entries = (t if isinstance(t, str) else "" for t in texts)
     if not (branch and _OID.match(commit) and _OID.match(tree) and _DIGEST.match(entries)):
         raise UsageError(
-            f"{name} lacks one of branch, commit, tree, entries, or one is malformed",
+            f"{LOCK_NAME} lacks one of branch, commit, tree, entries, or one is malformed",
             id="bad_lock",
             hint="harnessctl pin REV writes it anew",
         )
@@ -94,13 +96,11 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def write_lock(path: Path, lock: Lock) -> None:
-    """Replace the file at once: a reader sees the old or the new one, never a half."""
-    write_atomically(path, render_lock(lock))
-
-
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write ``path`` through a temporary file in the same folder, with fsync and rename."""
+    """Write ``path`` through a temporary file in the same folder, with fsync and rename.
+
+    A reader sees the old file or the new one, never a half.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -33,6 +33,8 @@ TREE_MODE = int(FileMode.TREE)
 KEPT_FOLDERS = 4096
 #: Bytes of free space below which a write that failed without a reason failed for want of space.
 LITTLE_ROOM = 1024 * 1024
+#: Seconds to wait for another process that sets the repository up; it takes milliseconds.
+PATIENCE = 30.0
 _OBJECT = re.compile("[0-9a-f]{40}")
 
 
@@ -163,17 +165,17 @@ class Repository:
         return tuple(name for name in self.raw.remotes.names() if name)
 
     @contextmanager
-    def exclusive(self, what: str = "setup", patience: float = 30.0) -> Iterator[None]:
-        """Hold ``what`` in this repository against other processes that ask for it.
+    def exclusive(self) -> Iterator[None]:
+        """Set this repository up while no other process does.
 
-        :raises HarnessError: ``busy``: somebody else held it for ``patience`` seconds; ``write_failed``.
+        :raises HarnessError: ``busy``: somebody else was at it for :data:`PATIENCE` s; ``write_failed``.
         """
         try:
-            with _in_words(self.common_dir), holding(self.common_dir / f"harnessctl.{what}", patience):
+            with _in_words(self.common_dir), holding(self.common_dir / "harnessctl.setup", PATIENCE):
                 yield
         except NotYoursError as error:
             raise HarnessError(
-                f"another harnessctl holds {error} for {patience:.0f} s", id="busy", hint="try again"
+                f"another harnessctl holds {error} for {PATIENCE:.0f} s", id="busy", hint="try again"
             ) from error
 
     # -- reading -------------------------------------------------------------------------------

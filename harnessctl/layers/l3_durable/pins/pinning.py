@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
@@ -208,15 +208,7 @@ def unread_updates(place: Place, commit: str, cache: HistoryCache) -> int:
     return unread_since(Content(place.repository, commit), Content(place.repository, tip), cache)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """Which side of a lock's merge conflict holds the other."""
-
-    commit: str
-    instead_of: tuple[str, ...]
-
-
-def resolve_conflict(place: Place) -> Resolution:
+def resolve_conflict(place: Place) -> str:
     """The one of the conflicting commits from which all others can be reached.
 
     The markers count, not whether git is in the middle of a merge: they may have been committed.
@@ -243,7 +235,7 @@ def resolve_conflict(place: Place) -> Resolution:
     for candidate in commits:
         landed = reaches(place.repository, place.readable_tips(), candidate)
         if landed and all(reaches(place.repository, (candidate,), other) for other in commits):
-            return Resolution(candidate, tuple(c for c in commits if c != candidate))
+            return candidate
     raise ConflictError(
         f"none of {', '.join(c[:12] for c in commits)} holds the others and is landed",
         id="lock_conflict",
