@@ -132,7 +132,7 @@ def propose(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str)
     """
     place = writer.place
     committer = identity.committer(place.repository, place.environment)
-    record, change = _proposed(place, edits, draft, base, committer)
+    record, change, _ = _proposed(place, edits, draft, base, committer)
     writer.checks.refuse_overreach(Content(place.repository, base), change.edits, record)
     commit, _ = writer.build(base, change)
     writer.settle(PROPOSALS + record.id, None, commit, "propose", "proposed")
@@ -147,22 +147,25 @@ def judge(writer: Writer, edits: Sequence[EntryEdit], draft: Draft, base: str) -
     place = writer.place
     content = Content(place.repository, base)
     author = identity.agent(place.repository)
-    record, change = _proposed(place, edits, draft, base, author)
+    record, change, owned = _proposed(place, edits, draft, base, author)
     writer.checks.refuse_overreach(content, change.edits, record)
     writer.judge(content, change)
-    return tuple(agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits)
+    return owned
 
 
 def _proposed(
     place: Place, edits: Sequence[EntryEdit], draft: Draft, base: str, committer: Person
-) -> tuple[Record, Change]:
-    """The record and the commit to be; errors as :func:`propose` for what an agent may not do."""
+) -> tuple[Record, Change, tuple[EntryEdit, ...]]:
+    """The record, the commit to be, and the edits as they stand in it.
+
+    Errors as :func:`propose` for what an agent may not do.
+    """
     author = identity.agent(place.repository)
     content = Content(place.repository, base)
-    owned = [agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits]
+    owned = tuple(agent_edit(content, e, draft.origin, may_verify=draft.may_verify) for e in edits)
     record = _record(content, owned, draft, author.name)
     files = file_edits(content, owned) | {record_path(record.id): record_file(record)}
-    return record, Change(files, commit_message(record), author, committer)
+    return record, Change(files, commit_message(record), author, committer), owned
 
 
 def _record(content: Content, edits: Sequence[EntryEdit], draft: Draft, name: str) -> Record:
