@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from harnessctl.domain.errors import HarnessError
@@ -118,8 +119,23 @@ def _update(path: str) -> str:
     return name if is_ulid(name) and path.endswith(".json") else ""
 
 
-def new_records(repository: Repository, old: str | None, new: str | None) -> set[str]:
-    """Ids of the record files that the ``updates/`` tree ``new`` has and ``old`` lacks."""
-    sides = differing(repository.raw, old, new)
-    added = (path for path, (before, after) in sides.items() if before is None and after is not None)
-    return {update for path in added if (update := _update(f"{UPDATES_DIR}/{path}"))}
+def new_records(old: Content | None, new: Content) -> dict[str, str]:
+    """Update id -> blob id of the record files that ``new`` has and ``old`` (None: nothing) lacks."""
+    sides = differing(new.repository.raw, _updates(old), _updates(new))
+    added = ((path, after) for path, (before, after) in sides.items() if before is None and after)
+    return {update: oid for path, oid in added if (update := _update(f"{UPDATES_DIR}/{path}"))}
+
+
+def _updates(content: Content | None) -> str | None:
+    if content is None or content.folder is None:
+        return None
+    return content.repository.folder(content.folder, UPDATES_DIR)
+
+
+def records_since(old: Content | None, new: Content) -> dict[str, Record]:
+    """Readable records that ``new`` has and ``old`` lacks; their gists alone are quicker to come by."""
+    found = {}
+    for update, oid in new_records(old, new).items():
+        with suppress(HarnessError):
+            found[update] = read_record(new.repository.blob(oid))
+    return found

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from harnessctl.domain.ids import UPDATES_DIR, is_ulid
 from harnessctl.domain.update import RecordType, Verdict
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.git.treediff import differing
 from harnessctl.layers.l3_durable.history.history_cache import Gist, HistoryCache
+from harnessctl.layers.l3_durable.history.records import new_records
 from harnessctl.layers.l3_durable.history.states import in_force
 
 
 def gists_since(old: Content | None, new: Content, cache: HistoryCache) -> dict[str, Gist]:
     """Gist of each readable record that ``new`` has and ``old`` (None: nothing) lacks, by update id."""
-    repository = new.repository
-    before, after = (_updates(content) for content in (old, new))
-    found = {}
-    for path, (was, now) in differing(repository.raw, before, after).items():
-        update = path.rpartition("/")[2].removesuffix(".json")
-        gist = cache.gist(repository, now) if now and was is None and is_ulid(update) else None
-        if gist is not None:
-            found[update] = gist
-    return found
+    found = {update: cache.gist(new.repository, oid) for update, oid in new_records(old, new).items()}
+    return {update: gist for update, gist in found.items() if gist is not None}
 
 
 def unread_since(old: Content, new: Content, cache: HistoryCache) -> int:
@@ -38,9 +30,3 @@ def rejected_since(old: Content | None, new: Content, cache: HistoryCache) -> fr
 def rejects(gist: Gist) -> bool:
     """Whether it is a decision against a proposal."""
     return gist.type is RecordType.DECISION and gist.verdict is Verdict.REJECTED
-
-
-def _updates(content: Content | None) -> str | None:
-    if content is None or content.folder is None:
-        return None
-    return content.repository.folder(content.folder, UPDATES_DIR)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from harnessctl.domain.ids import UPDATES_DIR, is_ulid, record_path
+from harnessctl.domain.ids import is_ulid, record_path
 from harnessctl.domain.update import Record, RecordType, UpdateState, Verdict
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.files.message import ACCEPTED_BY
@@ -15,7 +15,7 @@ from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.repository import Commit, Person
 from harnessctl.layers.l3_durable.history.history_cache import Gist, HistoryCache
 from harnessctl.layers.l3_durable.history.merge import merge
-from harnessctl.layers.l3_durable.history.records import find_record, new_records, read_record, step
+from harnessctl.layers.l3_durable.history.records import find_record, read_record, step
 from harnessctl.layers.l3_durable.history.states import Facts, derive
 from harnessctl.layers.l3_durable.places.mode import Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, PROPOSALS
@@ -278,16 +278,3 @@ def brought_by(place: Place, commit: str) -> tuple[Record, ...]:
     content = Content(place.repository, commit)
     found = (find_record(content, update) for update in step(place.repository, commit).updates)
     return tuple(record for record in found if record is not None)
-
-
-def records_since(old: Content | None, new: Content) -> dict[str, Record]:
-    """Readable records that ``new`` has and ``old`` lacks."""
-    repository = new.repository
-    before = repository.folder(old.folder, UPDATES_DIR) if old and old.folder else None
-    after = repository.folder(new.folder, UPDATES_DIR) if new.folder else None
-    found = {}
-    for update in new_records(repository, before, after):
-        record = find_record(new, update)
-        if record is not None:
-            found[update] = record
-    return found

@@ -18,9 +18,8 @@ from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
 from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.merge import changed_entries
-from harnessctl.layers.l3_durable.history.records import Step, find_record, steps
+from harnessctl.layers.l3_durable.history.records import Step, find_record, records_since, steps
 from harnessctl.layers.l3_durable.history.states import in_force
-from harnessctl.layers.l3_durable.history.updates import records_since
 from harnessctl.layers.l3_durable.landing.proposals import changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.landing.writer import Change
 from harnessctl.layers.l3_durable.places import identity

@@ -12,10 +12,10 @@ from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, conflicting_commits, has_markers, read_lock
 from harnessctl.layers.l3_durable.git.history import reaches, walk
 from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
+from harnessctl.layers.l3_durable.history.records import records_since
 from harnessctl.layers.l3_durable.history.revisions import resolve
 from harnessctl.layers.l3_durable.history.since import unread_since
 from harnessctl.layers.l3_durable.history.states import in_force
-from harnessctl.layers.l3_durable.history.updates import records_since
 from harnessctl.layers.l3_durable.places.mode import Place
 
 
