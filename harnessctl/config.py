@@ -35,6 +35,9 @@ _NO_KEY = re.compile(
 )
 _ENDS_A_KEY = re.compile(r"[=\[\]{},]")
 
+#: Tokens that rendered entries may take in a system prompt, where no setting says otherwise.
+PROMPT_TOKENS = 2000
+
 #: Set in a kernel's environment: the id of the session whose kernel it is (CONTRACT 6).
 KERNEL_MARK = "HARNESSCTL_KERNEL"
 
@@ -111,7 +114,7 @@ class Settings:
     python: str | None = None
     limits: Limits = field(default_factory=Limits)
     gates: tuple[GateSpec, ...] = ()
-    prompt_tokens: int = 2000
+    prompt_tokens: int = PROMPT_TOKENS
     prompt_files_tokens: int = 1500
     sources: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harnessctl.commands.safety import Safety, environment_of, gates_of
+from harnessctl.config import PROMPT_TOKENS
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import LOG_SCHEMA
@@ -67,7 +68,7 @@ class RunSpec:
     protocol: str = "auto"
     params: tuple[tuple[str, float], ...] = ()
     max_output: int | None = None
-    prompt_tokens: int = 2000
+    prompt_tokens: int = PROMPT_TOKENS
     skip_broken: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     key_names: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harnessctl.config import PROMPT_TOKENS
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
 from harnessctl.layers.l1_context.harness import Place, Rendered, render_harness
@@ -13,9 +14,6 @@ from harnessctl.layers.l3_durable.checking.ownership import read_entry
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.git.patch import FilePatch
 from harnessctl.layers.l3_durable.store import HarnessStore
-
-#: Tokens that rendered entries may take, where no setting says otherwise.
-PROMPT_TOKENS = 2000
 
 
 @dataclass(frozen=True)
