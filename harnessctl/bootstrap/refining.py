@@ -28,6 +28,7 @@ def refine(
     import platform
 
     from harnessctl.commands import refine as use_case
+    from harnessctl.commands.sessions import find_session
     from harnessctl.layers.l3_durable.rules import secrets
     from harnessctl.refine.redact import local_redactor
     from harnessctl.refine.secrecy import Secrecy
@@ -35,7 +36,7 @@ def refine(
     environment = read_environment()
     harness = store(environment)
     harness.check_identity()
-    use_case.choose_session(harness.state_dir / "sessions", session or "")
+    folder = find_session(harness.state_dir, session or "")
     left: list[str] = []
     propose_left_behind(environment, harness, left.append)
     chosen = settings(environment, harness, harness.landed_snapshot())
@@ -45,8 +46,7 @@ def refine(
         client = source.build()
         try:
             return await use_case.refine(
-                session or "",
-                sessions=harness.state_dir / "sessions",
+                folder,
                 harness=harness,
                 client=client,
                 secrecy=Secrecy(secrets.scan, harness.checks.allow),

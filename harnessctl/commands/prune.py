@@ -11,11 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harnessctl.domain.errors import HarnessError, UsageError
-from harnessctl.domain.event import Event
-from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.log import LOG_NAME, header_of_log
 from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.skill_copies import remove_copies
 
@@ -105,7 +103,7 @@ def prune(
             remove_copies(left)  # the crash may have come before it: their folders are read-only
             shutil.rmtree(left, ignore_errors=True)
         logs = list(folder.glob(f"*/{LOG_NAME}"))
-        trees = {tree for log in logs if isinstance(tree := _header(log.parent).get("tree"), str)}
+        trees = {tree for log in logs if isinstance(tree := header_of_log(log.parent).get("tree"), str)}
         sweep(trees, any(map(is_written, logs)))
     return Pruned(tuple(going), tuple(staying), remove)
 
@@ -132,7 +130,7 @@ def _old(folder: Path, older_than_s: float | None, keep: int | None) -> list[Pat
 
 def _has_parent(path: Path) -> bool:
     """Whether the session that started this one is still there; one without is pruned like a root."""
-    parent = _header(path).get("parent")
+    parent = header_of_log(path).get("parent")
     return isinstance(parent, str) and (path.parent / parent / LOG_NAME).exists()
 
 
@@ -140,7 +138,7 @@ def _children(folder: Path) -> Mapping[str, list[Path]]:
     """Folders of children by the id of the session that started them, oldest first."""
     found: dict[str, list[Path]] = {}
     for log in sorted(folder.glob(f"*/{LOG_NAME}")):
-        parent = _header(log.parent).get("parent")
+        parent = header_of_log(log.parent).get("parent")
         if isinstance(parent, str):
             found.setdefault(parent, []).append(log.parent)
     return found
@@ -153,17 +151,8 @@ def _descendants(path: Path, below: Mapping[str, list[Path]]) -> list[Path]:
     return found
 
 
-def _header(path: Path) -> Mapping[str, Any]:
-    """Data of a session's first record, {} where it cannot be read."""
-    try:
-        with (path / LOG_NAME).open("rb") as log:
-            return Event.from_line(log.readline()).data
-    except (OSError, ValueError):
-        return {}
-
-
 def _work_tree(path: Path) -> str | None:
-    header = _header(path)
+    header = header_of_log(path)
     root = header.get("root") if header.get("linked") else None
     return root if isinstance(root, str) and Path(root).is_dir() else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.update import Record
 from harnessctl.models.port import ModelClient
@@ -13,8 +12,7 @@ from harnessctl.refine.ports import Harness
 from harnessctl.refine.propose import Refiner, Tell, silent
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
-from harnessctl.rlm.lineage import is_root
-from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.log import read_trajectory
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,8 @@ class RefineOutcome:
 
 
 async def refine(
-    session: str,
+    folder: Path,
     *,
-    sessions: Path,
     harness: Harness,
     client: ModelClient,
     secrecy: Secrecy,
@@ -65,19 +62,16 @@ async def refine(
     params: tuple[tuple[str, float], ...] = (),
     tell: Tell = silent,
 ) -> RefineOutcome:
-    """Propose what ``session`` teaches. Writes one proposal, or nothing.
+    """Propose what the session in ``folder`` teaches. Writes one proposal, or nothing.
 
-    :param session: id or unique beginning of one; "" for the newest run.
-    :param sessions: folder with one folder a session.
     :param keep_in: folder for a reply that could not be used.
     :param params: sampling parameters the user set.
     :param tell: called with a line on each step.
     :raises UsageError: ``no_identity``, before the model is asked.
-    :raises NotFoundError: no such session.
+    :raises NotFoundError: it has no log.
     :raises RefusedError: a secret in a cited event (exit 6).
     :raises HarnessError: as :meth:`harnessctl.refine.propose.Refiner.refine`.
     """
-    folder = choose_session(sessions, session)
     harness.check_identity()
     trajectory = read_trajectory(folder)
     refiner = Refiner(
@@ -101,31 +95,3 @@ async def refine(
         notes=refined.notes,
         usage=refined.usage,
     )
-
-
-def choose_session(sessions: Path, wanted: str) -> Path:
-    """Folder of the session whose id begins with ``wanted``, or of the newest run for "".
-
-    :raises NotFoundError: there is none.
-    :raises UsageError: several begin so.
-    """
-    found = sorted((path.parent for path in sessions.glob(f"*/{LOG_NAME}")), key=lambda path: path.name)
-    if not wanted:
-        if not found:
-            raise NotFoundError(
-                "there is no session to learn from", id="no_session", hint="harnessctl run makes one"
-            )
-        # A kill may leave a log without a header, of a child that was about to begin.
-        return next((folder for folder in reversed(found) if is_root(folder)), found[-1])
-    matching = [folder for folder in found if folder.name.startswith(wanted.upper())]
-    if not matching:
-        raise NotFoundError(
-            f"there is no session '{wanted}'", id="no_session", hint="harnessctl sessions list"
-        )
-    if len(matching) > 1:
-        raise UsageError(
-            f"{len(matching)} sessions begin with '{wanted}'",
-            id="ambiguous_session",
-            hint="write more of the id",
-        )
-    return matching[0]

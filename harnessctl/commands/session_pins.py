@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harnessctl.domain.errors import HarnessError
-from harnessctl.domain.event import Event
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
-from harnessctl.rlm.log import LOG_NAME
+from harnessctl.rlm.log import LOG_NAME, header_of_log
 from harnessctl.rlm.occupancy import is_written
 
 
@@ -60,11 +59,7 @@ def holds(store: HarnessStore, commit: str, updates: Collection[str]) -> bool:
 
 
 def _of_log(log: Path) -> SessionPin | None:
-    try:
-        with log.open("rb") as file:
-            pin = Event.from_line(file.readline()).data.get("pin")
-    except (OSError, ValueError):
-        return None
+    pin = header_of_log(log.parent).get("pin")
     commit = pin.get("commit") if isinstance(pin, dict) else None
     return (
         SessionPin(log.parent.name, commit, is_written(log)) if isinstance(commit, str) and commit else None

@@ -13,7 +13,7 @@ from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.outcome import NO_END
 from harnessctl.rlm.lineage import is_root
-from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.log import LOG_NAME, first_events, read_trajectory
 from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.seat import ROOT
 
@@ -116,24 +116,24 @@ def find_session(state_dir: Path, prefix: str) -> Path:
     :raises UsageError: more than one.
     """
     folder = state_dir / "sessions"
-    names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    names = sorted(p.parent.name for p in folder.glob(f"*/{LOG_NAME}") if not p.parent.name.startswith("."))
     if not prefix:
+        if not names:
+            raise NotFoundError("there is no session yet", id="no_session", hint="harnessctl run makes one")
         # A kill may leave a log without a header, of a child that was about to begin.
-        names = [name for name in reversed(names) if is_root(folder / name)][:1] or names[-1:]
+        return folder / next((name for name in reversed(names) if is_root(folder / name)), names[-1])
     found = [name for name in names if name.startswith(prefix.upper())]
     if not found:
         raise NotFoundError(
-            f"there is no session '{prefix}'" if prefix else "there is no session yet",
-            id="no_session",
-            hint="harnessctl sessions list",
+            f"there is no session '{prefix}'", id="no_session", hint="harnessctl sessions list"
         )
-    if prefix and len(found) > 1:
+    if len(found) > 1:
         raise UsageError(
             f"{len(found)} sessions begin with {prefix}: {', '.join(found[:5])}{', …' if found[5:] else ''}",
             id="ambiguous_session",
             hint="write more of the id",
         )
-    return folder / found[-1]
+    return folder / found[0]
 
 
 def summary_of(folder: Path) -> SessionSummary | None:
@@ -143,11 +143,13 @@ def summary_of(folder: Path) -> SessionSummary | None:
 
 def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
     path = folder / LOG_NAME
+    first = first_events(folder, 2)
+    if not first:
+        return None
+    header, task = first[0], first[1] if len(first) > 1 else None
     try:
-        with path.open("rb") as file:
-            header, task = Event.from_line(file.readline()), _event_or_none(file.readline())
         last = _event_or_none(_last_line(path))
-    except (OSError, ValueError):
+    except OSError:
         return None
     end = last.data if last is not None and last.type is EventType.END else None
     running = end is None and is_written(path)

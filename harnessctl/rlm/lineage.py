@@ -10,7 +10,7 @@ from typing import Any
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.event import ASIDES, Event, EventType
 from harnessctl.domain.limits import Usage
-from harnessctl.rlm.log import LOG_NAME, read_log
+from harnessctl.rlm.log import LOG_NAME, first_events, read_log
 from harnessctl.rlm.reopen import last_end
 from harnessctl.rlm.seat import ROOT, Seat
 from harnessctl.rlm.tally import Tally
@@ -96,11 +96,8 @@ def tree_usage(seat: Seat, events: Sequence[Event], kin: Iterable[Kin]) -> dict[
 
 def is_root(folder: Path) -> bool:
     """Whether the session in ``folder`` was started by no other; no for what has no header to tell."""
-    try:
-        with (folder / LOG_NAME).open("rb") as log:
-            return not Event.from_line(log.readline()).data.get("parent")
-    except (OSError, ValueError):
-        return False
+    first = first_events(folder, 1)
+    return bool(first) and not first[0].data.get("parent")
 
 
 def seat_of(session: str, events: Sequence[Event]) -> Seat:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.errors import HarnessError, NotFoundError
@@ -141,6 +142,21 @@ def read_trajectory(session_dir: Path) -> Trajectory:
         damage.append(content.damage)
     header = content.events[0].data if content.events else {}
     return Trajectory(str(header.get("session") or session_dir.name), content.events, tuple(damage))
+
+
+def first_events(session_dir: Path, count: int) -> tuple[Event, ...]:
+    """The first ``count`` events of a log that may be long; only those before one that cannot be read."""
+    found: list[Event] = []
+    with suppress(OSError, ValueError), (session_dir / LOG_NAME).open("rb") as log:
+        while len(found) < count:
+            found.append(Event.from_line(log.readline()))
+    return tuple(found)
+
+
+def header_of_log(session_dir: Path) -> Mapping[str, Any]:
+    """Data of a log's first event, {} where it cannot be read; the chain is not checked."""
+    first = first_events(session_dir, 1)
+    return first[0].data if first else {}
 
 
 def read_blob(session_dir: Path, digest: str) -> bytes:

@@ -15,6 +15,7 @@ from pygit2.enums import ConfigLevel
 
 from harnessctl.commands.refine import RefineOutcome, refine
 from harnessctl.commands.rollback import rollback
+from harnessctl.commands.sessions import find_session
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, RefusedError, UsageError
 from harnessctl.domain.trajectory import Trajectory
@@ -69,8 +70,7 @@ def run(store: HarnessStore, tmp_path: Path) -> Refine:
         if not (sessions / SESSION).exists():
             write(trajectory or session(), sessions)
         return await refine(
-            "",
-            sessions=sessions,
+            find_session(store.state_dir, ""),
             harness=open_store(store.root, read_environment()),
             client=open_script(script),
             secrecy=Secrecy(scan, store.checks.allow),
@@ -243,8 +243,7 @@ async def test_an_allowed_value_passes(repo: Git, store: HarnessStore, tmp_path:
     script.write_text(json.dumps({"for": "refine", "content": reply(edit())}) + "\n")
     write(session(f"tracked: app.py {value}\n"), store.state_dir / "sessions")
     outcome = await refine(
-        SESSION,
-        sessions=store.state_dir / "sessions",
+        store.state_dir / "sessions" / SESSION,
         harness=found,
         client=open_script(script),
         secrecy=Secrecy(scan, found.checks.allow),

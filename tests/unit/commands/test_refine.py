@@ -6,53 +6,28 @@ from typing import Any
 
 import pytest
 
-from harnessctl.commands.refine import RefineOutcome, choose_session, refine
-from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.commands.refine import RefineOutcome, refine
+from harnessctl.domain.errors import UsageError
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.refine.redact import Redactor
 from harnessctl.refine.secrecy import Secrecy
 from tests.fakes.refining import ListModel, MemoryHarness, edit, reply, scan_tokens
-from tests.fakes.trajectories import SESSION, build, session, write
-
-
-def log(sessions: Path, name: str, parent: str | None = None) -> Path:
-    return write(build([("header", {"session": name, "parent": parent})], name), sessions)
+from tests.fakes.trajectories import SESSION, session, write
 
 
 async def run(
     tmp_path: Path, model: ListModel, harness: MemoryHarness, trajectory: Trajectory | None = None
 ) -> Any:
     sessions = tmp_path / "sessions"
-    write(trajectory or session(), sessions)
+    folder = write(trajectory or session(), sessions)
     return await refine(
-        "",
-        sessions=sessions,
+        folder,
         harness=harness,
         client=model,
         secrecy=Secrecy(scan_tokens),
         redactor=Redactor(),
         keep_in=tmp_path / "refine",
     )
-
-
-def test_the_newest_run_is_chosen_and_children_are_not(tmp_path: Path) -> None:
-    log(tmp_path, "01A")
-    newest = log(tmp_path, "01B")
-    log(tmp_path, "01C", parent="01B")
-    (tmp_path / "01D").mkdir()
-    assert choose_session(tmp_path, "") == newest
-    assert choose_session(tmp_path, "01c").name == "01C"
-
-
-def test_what_is_not_there_or_not_clear_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no session to learn from"):
-        choose_session(tmp_path / "nowhere", "")
-    log(tmp_path, "01A")
-    log(tmp_path, "01B")
-    with pytest.raises(NotFoundError, match="no session '09'"):
-        choose_session(tmp_path, "09")
-    with pytest.raises(UsageError, match="2 sessions begin with '01'"):
-        choose_session(tmp_path, "01")
 
 
 async def test_the_log_on_disk_becomes_a_proposal(tmp_path: Path) -> None:

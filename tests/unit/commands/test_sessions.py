@@ -13,6 +13,8 @@ from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.recorder import Recorder
+from tests.fakes.trajectories import build
+from tests.fakes.trajectories import write as write_log
 
 OLD, NEW, CUT = "01JDXYZ0000000000000000001", "01JDXYZ0000000000000000002", "01JDXYZ0000000000000000003"
 
@@ -100,7 +102,7 @@ def test_a_prefix_names_a_session(state: Path) -> None:
     assert caught.value.id == "ambiguous_session"
     assert "…" not in caught.value.message
     for n in range(5):
-        (state / "sessions" / f"{OLD[:10]}{n}").mkdir()
+        log(state, f"{OLD[:10]}{n}")
     with pytest.raises(UsageError, match=r"8 sessions begin with .*, …"):
         show_session(state, OLD[:10], mask)
     with pytest.raises(NotFoundError):
@@ -158,3 +160,31 @@ def test_the_newest_is_one_that_began(state: Path) -> None:
     empty.mkdir()
     (empty / "log.jsonl").write_bytes(b"")
     assert find_session(state, "").name == CUT
+
+
+def log(state: Path, name: str, parent: str | None = None) -> Path:
+    return write_log(build([("header", {"session": name, "parent": parent})], name), state / "sessions")
+
+
+def test_the_newest_run_is_found_and_children_are_not(tmp_path: Path) -> None:
+    log(tmp_path, "01A")
+    newest = log(tmp_path, "01B")
+    log(tmp_path, "01C", parent="01B")
+    (tmp_path / "sessions" / "01D").mkdir()
+    log(tmp_path, ".going-01E")
+    assert find_session(tmp_path, "") == newest
+    assert find_session(tmp_path, "01c").name == "01C"
+    with pytest.raises(NotFoundError, match="no session '01D'"):
+        find_session(tmp_path, "01D")
+
+
+def test_what_is_not_there_or_not_clear_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no session yet") as caught:
+        find_session(tmp_path / "nowhere", "")
+    assert "harnessctl run" in caught.value.hint
+    log(tmp_path, "01A")
+    log(tmp_path, "01B")
+    with pytest.raises(NotFoundError, match="no session '09'"):
+        find_session(tmp_path, "09")
+    with pytest.raises(UsageError, match="2 sessions begin with 01: 01A, 01B"):
+        find_session(tmp_path, "01")
