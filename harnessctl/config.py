@@ -134,7 +134,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", id="bad_config") from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", id="bad_config", hint="mend its rights, or put it away"
+        ) from error
     return parse_toml(data, str(path))
 
 
@@ -468,7 +470,11 @@ def _settings(values: Mapping[str, Any], sources: Mapping[str, str], gates: tupl
 def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
     raw = (harness or {}).get("gates", [])
     if not isinstance(raw, list):
-        raise UsageError("harness.toml: gates must be [[gates]] tables", id="bad_config")
+        raise UsageError(
+            "harness.toml: gates must be [[gates]] tables",
+            id="bad_config",
+            hint="begin each gate with a line [[gates]]",
+        )
     gates = []
     for number, table in enumerate(raw, 1):
         try:
@@ -482,7 +488,9 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
                 )
             )
         except (ValueError, AttributeError) as error:
-            raise UsageError(f"harness.toml: gate {number}: {error}", id="bad_config") from error
+            raise UsageError(
+                f"harness.toml: gate {number}: {error}", id="bad_config", hint="mend the gate"
+            ) from error
     return tuple(gates)
 
 

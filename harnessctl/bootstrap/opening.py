@@ -60,7 +60,11 @@ def store_at(root: Path, environment: Environment) -> HarnessStore:
     from harnessctl.layers.l3_durable.store import open_store
 
     if not root.is_dir():
-        raise NotFoundError(f"the session's work tree {root} is gone", id="work_tree_gone")
+        raise NotFoundError(
+            f"the session's work tree {root} is gone",
+            id="work_tree_gone",
+            hint="harnessctl sessions export still reads what it did; harnessctl run starts anew",
+        )
     return open_store(root, environment, allow=allowed_by_user(environment))
 
 

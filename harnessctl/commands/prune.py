@@ -179,7 +179,11 @@ def _remove(path: Path) -> None:
         remove_copies(going)
         shutil.rmtree(going)
     except OSError as error:
-        raise HarnessError(f"cannot remove {path}: {error.strerror}", id="storage") from error
+        raise HarnessError(
+            f"cannot remove {path}: {error.strerror}",
+            id="storage",
+            hint="mend the rights of that folder and prune again: what was begun is finished then",
+        ) from error
 
 
 def _size(path: Path) -> int:

@@ -477,7 +477,11 @@ class HarnessStore:
     def _write_lock(self, commit: str) -> Lock:
         path = self.place.lock_path
         if path is None:
-            raise UsageError("a bare repository has no work tree to pin", id="no_work_tree")
+            raise UsageError(
+                "a bare repository has no work tree to pin",
+                id="no_work_tree",
+                hint="pin in a clone that has one",
+            )
         lock = pinning.lock_for(self.place, commit)
         old = lock_digest(path.read_bytes()) if path.exists() else None
         data = render_lock(lock)

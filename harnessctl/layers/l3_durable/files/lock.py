@@ -55,7 +55,11 @@ def parse_lock(data: bytes) -> Lock:
     schema = found.get("schema")
     texts = [found.get(key) for key in ("branch", "commit", "tree", "entries")]
     if schema != SCHEMA_VERSION:
-        raise UsageError(f"{LOCK_NAME} has schema {schema!r}; this version reads 1", id="bad_lock")
+        raise UsageError(
+            f"{LOCK_NAME} has schema {schema!r}; this version reads {SCHEMA_VERSION}",
+            id="bad_lock",
+            hint="upgrade harnessctl, or harnessctl pin REV writes it anew",
+        )
     branch, commit, tree, entries = (t if isinstance(t, str) else "" for t in texts)
     if not (branch and _OID.match(commit) and _OID.match(tree) and _DIGEST.match(entries)):
         raise UsageError(
@@ -80,7 +84,11 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
             return None
         raise
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", id="bad_lock") from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}",
+            id="bad_lock",
+            hint="mend its rights; where it is none of yours, harnessctl pin REV writes one in its place",
+        ) from error
 
 
 def _read(path: Path) -> bytes:

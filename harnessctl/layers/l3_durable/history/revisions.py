@@ -127,6 +127,10 @@ def _back(place: Place, commit: str, count: int, rev: str) -> str:
                 hint="git fetch --unshallow brings what is before it",
             )
         if not parents:
-            raise NotFoundError(f"'{rev}' goes back past the first commit", id="unknown_revision")
+            raise NotFoundError(
+                f"'{rev}' goes back past the first commit",
+                id="unknown_revision",
+                hint="harnessctl log lists what there is to go back to",
+            )
         commit = parents[0]
     return commit

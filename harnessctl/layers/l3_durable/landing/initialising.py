@@ -61,7 +61,11 @@ def init_branch(writer: Writer) -> str:
     try:
         writer.move(place.ref, None, commit, "init")
     except LostRaceError as error:
-        raise HarnessError(f"branch '{place.branch}' appeared meanwhile: {error}", id="name_taken") from error
+        raise HarnessError(
+            f"branch '{place.branch}' appeared meanwhile: {error}",
+            id="name_taken",
+            hint="harnessctl status says whether it is a harness that somebody else began just now",
+        ) from error
     try:
         _configure(place, writer.operations, place.branch, Mode.BRANCH)
     except HarnessError as error:
@@ -135,7 +139,11 @@ def refuse_in_tree(place: Place) -> Path:
     """
     root = place.repository.root
     if root is None:
-        raise UsageError("a bare repository has no work tree", id="no_work_tree")
+        raise UsageError(
+            "a bare repository has no work tree",
+            id="no_work_tree",
+            hint="harnessctl init without --in-tree keeps the harness on a branch",
+        )
     if place.mode is Mode.BRANCH:
         raise HarnessError(
             f"branch '{place.branch}' holds this project's harness; both at once is refused",

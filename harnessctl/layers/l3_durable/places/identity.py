@@ -96,7 +96,11 @@ def _when(text: str, variable: str) -> tuple[int, int]:
         found = found if found.tzinfo else found.astimezone()
         offset = found.utcoffset()
         return int(found.timestamp()), int(offset.total_seconds() // 60) if offset else 0
-    raise UsageError(f"{variable} is not a date that can be read: {text!r}", id="bad_date")
+    raise UsageError(
+        f"{variable} is not a date that can be read: {text!r}",
+        id="bad_date",
+        hint="write it as git does: '1700000000 +0200', or 2024-01-31T12:00:00+02:00",
+    )
 
 
 def _local_offset(seconds: int) -> int:

@@ -24,7 +24,12 @@ def repository_id(repository: Repository) -> str | None:
     """
     found = repository.config(ID_KEY)
     if found is not None and not _ID.match(found):
-        raise HarnessError(f"git configuration {ID_KEY} is not an id: {found!r}", id="bad_repository_id")
+        raise HarnessError(
+            f"git configuration {ID_KEY} is not an id: {found!r}",
+            id="bad_repository_id",
+            hint="set it to the name of this repository's folder in the state folder, or unset it: the next "
+            "verb makes a new one, without the sessions so far",
+        )
     return found
 
 
