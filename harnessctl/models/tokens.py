@@ -15,9 +15,11 @@ from harnessctl.layers.l0_weights import Price
 BYTES_PER_TOKEN = 3.5
 #: What a tokenizer seldom goes beyond with one token: a word in one case, three digits, two signs, an indent,
 #: a letter or sign that is not ASCII. In digests, identifiers, tables and other scripts there are more of
-#: these than bytes would tell.
+#: these than bytes would tell. A line's end goes with all white space after it; what begins one always
+#: matches, so that no run of it is looked through twice.
 _PIECE = re.compile(
-    r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[ \t]{2,}|\s*\n\s*|[^\x00-\x7f]"
+    r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[ \t]{2,}"
+    r"|[\n-\r\x1c-\x1f]\s*|[^\x00-\x7f]"
 )
 #: Beyond the Basic Multilingual Plane (emoji among others) a character takes two to three tokens.
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")

@@ -7,13 +7,17 @@ import hashlib
 import importlib.util
 import json
 import random
+import re
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harnessctl.models.tokens import LOOKED_AT, estimate_text
+from harnessctl.models.tokens import _PIECE, LOOKED_AT, estimate_text
 
 CHANCE = random.Random(1)
 TEXTS = {
@@ -64,3 +68,22 @@ def test_odd_texts() -> None:
     assert estimate_text("") == 0
     assert estimate_text("\ud800") > 0
     assert estimate_text(" ") == 1
+
+
+#: As it was first written: simple, and quadratic in white space that ends in no line.
+SIMPLE = re.compile(
+    r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[ \t]{2,}|\s*\n\s*|[^\x00-\x7f]"
+)
+
+
+@given(st.lists(st.sampled_from(["ab", "B", "12", "{", " ", "   ", "\t", "\n", "\r\n", "\n\u3000", "甲"])))
+def test_ordinary_white_space_counts_as_it_did(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert len(_PIECE.findall(text)) == len(SIMPLE.findall(text))
+
+
+@pytest.mark.parametrize("blank", ["\r", "\u3000", "\x0b", "\xa0", " ", "\r ", "\u3000\r"])
+def test_no_run_of_white_space_takes_long(blank: str) -> None:
+    begun = time.monotonic()
+    estimate_text(blank * 50_000 + "x")
+    assert time.monotonic() - begun < 1
