@@ -28,10 +28,10 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     if as_json:
         print_json(found.to_json())
     else:
-        _tell(found)
+        _tell(found, shared_only=store.require_shared)
 
 
-def _tell(found: Status) -> None:
+def _tell(found: Status, *, shared_only: bool) -> None:
     if found.mode is None and found.wrong:
         _tell_wrong(found)
         return
@@ -55,6 +55,8 @@ def _tell(found: Status) -> None:
         say(f"  {found.problem.hint}")
     if found.unread:
         read_it = f"git merge {found.branch}" if found.pinned == "at HEAD" else "harnessctl pin"
+        if shared_only and not found.pushed and found.pinned != "at HEAD":
+            read_it = "harnessctl sync" + (f", then {read_it}" if found.pinned == "pinned" else "")
         say(f"{_count(found.unread, 'landed update')} that the next run does not read: {read_it}")
     _tell_wrong(found)
     for finding in found.broken:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.cli.main import run
 from harnessctl.commands.pin import pin as move_pin
 from harnessctl.commands.rollback import rollback
 from harnessctl.commands.sync import sync
@@ -204,6 +205,17 @@ def test_where_policy_wants_it_an_unpinned_run_follows_the_remote(team: Git) -> 
     with pytest.raises(HarnessError) as caught:
         store_of(team).pin()
     assert caught.value.id == "pin_not_shared"
+
+
+def test_where_policy_wants_it_what_helps_is_to_share(
+    team: Git, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(team.root)
+    proposal = learned(store_of(team), "a", "one")
+    assert run(["review", "accept", proposal.id]) == 0
+    assert "require_shared wants it shared: harnessctl sync, then harnessctl pin" in capsys.readouterr().err
+    assert run(["status"]) == 0
+    assert "the next run does not read: harnessctl sync, then harnessctl pin" in capsys.readouterr().out
 
 
 def test_where_policy_wants_it_no_landing_moves_the_lock(team: Git) -> None:
