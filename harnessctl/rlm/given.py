@@ -11,11 +11,11 @@ from harnessctl.domain.errors import UsageError
 def word(name: str, value: Any) -> str | None:
     """A name; None stays None.
 
-    :raises UsageError: ``bad_name``.
+    :raises UsageError: ``no_name``.
     """
     if value is None or (isinstance(value, str) and value.strip()):
         return value
-    raise UsageError(f"{name}={value!r} is no name", id="bad_name", hint="give a text, or leave it out")
+    raise UsageError(f"{name}={value!r} is no name", id="no_name", hint="give a text, or leave it out")
 
 
 def count(name: str, value: Any) -> int | None:
