@@ -24,6 +24,7 @@ from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, note, propose, started, store_of, text_of
+from tests.fakes.kills import park
 
 
 def states(store: HarnessStore) -> dict[str, UpdateState | None]:
@@ -350,6 +351,19 @@ def test_reject_lands_a_decision_and_the_update_stays_known(repo: Git) -> None:
     decision = json.loads(repo("show", f"harness:{path}"))
     assert (decision["type"], decision["of"], decision["why"]) == ("decision", proposal.id, "not true")
     assert text_of(repo, "a") is None
+
+
+def test_a_left_over_ref_of_a_landed_decision_stops_no_landing(repo: Git) -> None:
+    """A process that was killed before it could take the ref away must not end all later landings."""
+    store = started(repo)
+    proposal = propose(store, "a", "one")
+    park(store, proposal.id)
+    (row,) = repo("for-each-ref", "--format=%(refname) %(objectname)", "refs/harness/decisions").splitlines()
+    add(store_of(repo), "b", "takes it along")
+    repo("update-ref", *row.split())
+    add(store_of(repo), "c", "lands")
+    assert repo("for-each-ref", "refs/harness/decisions") == ""
+    assert states(store_of(repo))[proposal.id] is UpdateState.REJECTED
 
 
 def test_a_left_over_proposal_ref_counts_as_landed(repo: Git) -> None:

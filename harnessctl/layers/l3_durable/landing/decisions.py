@@ -38,7 +38,9 @@ def land(writer: Writer, plan: Callable[[Content], Change], instead: str = "") -
 
     def with_decisions(tip: Content) -> Change:
         change = plan(tip)
-        return replace(change, edits={**files, **change.edits}) if files else change
+        # One may have landed already, where its ref could not be taken away any more.
+        new = {path: file for path, file in files.items() if tip.item(path) is None}
+        return replace(change, edits={**new, **change.edits}) if new else change
 
     moved = writer.land(with_decisions, instead)
     for name, commit in waiting.items():

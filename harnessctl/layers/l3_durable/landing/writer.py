@@ -41,8 +41,9 @@ STUCK = 5.0
 LONGEST_PAUSE = 0.25
 
 
-#: What a landing passes, in order: checked, objects written, objects on the disk, branch moved,
-#: proposal's ref removed, lock written. A proposal is ``proposed`` where a landing is ``moved``.
+#: What a landing passes, in order: checked, objects written, objects on the disk, branch moved, refs of
+#: waiting decisions removed, proposal's ref removed, lock written. A proposal is ``proposed`` and a
+#: decision that has to wait ``parked`` where a landing is ``moved``.
 POINTS = (
     "checked",
     "blobs",
@@ -51,6 +52,12 @@ POINTS = (
     "written",
     "before moved",
     "moved",
+    "before proposed",
+    "proposed",
+    "before parked",
+    "parked",
+    "before unparked",
+    "unparked",
     "before cleaned",
     "cleaned",
     "before locked",
