@@ -105,16 +105,32 @@ def test_files_09_what_is_too_big_is_refused_before_it_is_stored(
     assert branch("count-objects") == objects
 
 
-def test_git_01_hooks_path(harnessctl: Run, in_tree: Git, tmp_path: Path) -> None:
-    in_tree("config", "core.hooksPath", str(tmp_path / "elsewhere"))
+@pytest.mark.parametrize("scope", ["--local", "--global"])
+def test_git_01_hooks_path(harnessctl: Run, in_tree: Git, tmp_path: Path, scope: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    in_tree("config", scope, "core.hooksPath", str(elsewhere))
     done = harnessctl("hooks", "install", cwd=in_tree.root, code=1)
     assert "core.hooksPath" in done.err
     assert "harnessctl check --staged" in done.err
+    assert "CI" in done.err
     assert harnessctl("hooks", "status", "--json", cwd=in_tree.root, code=1).json()["installed"] is False
-    in_tree("config", "core.hooksPath", "")
+    assert not elsewhere.exists()
+    assert not (in_tree.root / ".git/hooks/pre-commit").exists()
+    in_tree.write(".harness/memory/bad.md", "broken")
+    in_tree("add", "-A")
+    assert commit(in_tree).returncode == 0, "nothing stops it, as was said"
+    in_tree("reset", "-q", "--soft", "HEAD^")
+
+    in_tree("config", scope, "core.hooksPath", "")
     assert "empty value" in harnessctl("hooks", "install", cwd=in_tree.root, code=1).err
-    in_tree("config", "core.hooksPath", ".git/hooks")
-    assert "--no-verify" in harnessctl("hooks", "install", cwd=in_tree.root).err
+    for setting, asked in ((".git/hooks", []), (str(elsewhere), ["--into-hooks-path"])):
+        in_tree("config", scope, "core.hooksPath", setting)
+        assert "--no-verify" in harnessctl("hooks", "install", *asked, cwd=in_tree.root).err
+        where = in_tree.root / in_tree("rev-parse", "--git-path", "hooks")
+        assert (where / "pre-commit").exists()
+        stopped = commit(in_tree)
+        assert stopped.returncode == 1
+        assert ".harness/memory/bad.md" in stopped.stdout + stopped.stderr
 
 
 def test_git_08_a_linked_work_tree(harnessctl: Run, in_tree: Git, tmp_path: Path) -> None:

@@ -168,16 +168,23 @@ def test_author_and_committer_are_those_that_git_would_take(
     assert ours == repo("log", "-1", "--date=raw", form)
 
 
-def test_git_07_machine_commits_are_not_signed_and_signing_settings_break_nothing(repo: Git) -> None:
-    repo("config", "commit.gpgsign", "true")
-    repo("config", "user.signingkey", "no-such-key")
+@pytest.mark.parametrize("scope", ["--local", "--global"])
+def test_git_07_machine_commits_are_not_signed_and_signing_settings_break_nothing(
+    repo: Git, scope: str
+) -> None:
+    repo("config", scope, "commit.gpgsign", "true")
+    repo("config", scope, "user.signingkey", "no-such-key")
     store = started(repo)
     base = store.landed_tip()
     land(store, "a", "one")
     merged = propose(store, "b", "two", base)
     store.rebase_proposal(propose(store, "c", "three", base).id)
     store.accept(merged.id)
-    repo("config", "gpg.program", "/no/such/program")
+    unsigned = subprocess.run(
+        ["git", "commit", "--allow-empty", "-m", "x"], cwd=repo.root, capture_output=True
+    )
+    assert unsigned.returncode != 0, "the setting holds for people"
+    repo("config", scope, "gpg.program", "/no/such/program")
     store_of(repo).rollback(Wanted(base, "base"))
     assert set(repo("log", "--format=%G?", "refs/heads/harness", "--").split()) == {"N"}
 

@@ -90,6 +90,32 @@ def test_a_rewritten_remote_is_said_and_not_taken(repo: Git, origin: Git, clone:
     assert clone.root.exists()
 
 
+SIGNED_ONLY = """#!/bin/sh
+[ "$1" != refs/heads/harness ] && exit 0
+[ "$(git log -1 --format=%G? "$3")" = G ] || { echo "commits must have verified signatures" >&2; exit 1; }
+"""
+
+
+def test_git_07_a_branch_that_requires_signatures_is_landed_through_a_pull_request(
+    repo: Git, origin: Git
+) -> None:
+    repo("config", "--global", "commit.gpgsign", "true")
+    hook = origin.root / "hooks/update"
+    hook.write_text(SIGNED_ONLY)
+    hook.chmod(0o755)
+    waiting = learned(store_of(repo), "b", "two")
+    land(store_of(repo), "a", "one")
+    with pytest.raises(HarnessError) as caught:
+        sync(store_of(repo))
+    assert not isinstance(caught.value, ConflictError)
+    assert caught.value.id == "push_refused"
+    assert "verified signatures" in caught.value.message
+    assert "harnessctl review pr" in caught.value.hint
+    offered = store_of(repo).offer_proposal(waiting.id)
+    assert origin("rev-parse", offered.branch) == waiting.commit
+    assert not origin("for-each-ref", "refs/heads/harness")
+
+
 def test_git_10_detached_head(repo: Git, clone: Git) -> None:
     """In branch mode work goes on from any commit; what lands goes to the named branch."""
     clone("checkout", "-q", "--detach")
