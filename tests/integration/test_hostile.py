@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harnessctl.cli import main
+from harnessctl.cli.failure import report_error
 from harnessctl.cli.main import run
 from harnessctl.config import read_environment
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.git import cli
 from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
 from tests.conftest import Git
@@ -63,13 +68,20 @@ def infest_home(home: Path, evil: Evil, monkeypatch: pytest.MonkeyPatch) -> None
         evil.program(f"PATH {name}", evil.folder / "path", name)
 
 
-def verbs(git: Git, tmp_path: Path) -> list[Callable[[], list[str]]]:
-    """Every verb that touches git, in an order in which each has something to do."""
+#: For `edit` and `review edit`: what `VISUAL` names is the user's own and does run.
+EDITOR = """#!/bin/sh
+echo 'One more line.' >> "$1"
+"""
+Verb = tuple[Callable[[], list[str]], int, str]
+
+
+def verbs(git: Git, tmp_path: Path) -> list[Verb]:
+    """Every verb, in an order in which each has something to do; its exit code and error's id."""
     script = tmp_path / "script.jsonl"
-    lines = [{"for": "refine", "content": reply(edit())}, {"content": "done"}]
+    lines = [{"for": "refine", "content": reply(edit())}, {"content": "done"}, {"content": "more done"}]
     script.write_text("".join(json.dumps(line) + "\n" for line in lines))
     model = f"scripted:{script}"
-    file = tmp_path / "a.md"
+    file, out = tmp_path / "a.md", tmp_path / "session.jsonl"
     file.write_bytes(note("a", "one").data)
 
     def waiting(number: int) -> str:
@@ -79,44 +91,82 @@ def verbs(git: Git, tmp_path: Path) -> list[Callable[[], list[str]]]:
         store = store_of(git)
         return propose(store, "c", "three", base=store.resolve("harness~1")).id
 
+    def landed() -> str:
+        return next(u.id for u in store_of(git).updates() if u.state is UpdateState.LANDED)
+
     def make_log() -> list[str]:
         write(session(), store_of(git).state_dir / "sessions")
         propose(store_of(git), "b", "two")
         return ["sessions", "list"]
 
-    fixed = (
-        ["init"],
-        ["add", "memory/a", str(file)],
-        ["pin", "harness"],
-        ["list"],
-        ["show", "memory/a"],
-        ["status"],
-        ["check"],
-        ["check", "--staged"],
-        ["check", "--rev", "harness"],
-        ["check", "--range", "harness~1..harness"],
-        ["log"],
-        ["diff", "harness~1", "harness"],
-    )
-    made: tuple[Callable[[], list[str]], ...] = (
-        make_log,
-        lambda: ["refine", "--model", model],
-        lambda: ["review", "list"],
-        lambda: ["review", "show", waiting(0)],
-        lambda: ["review", "accept", waiting(0)],
-        lambda: ["review", "reject", waiting(0)],
-        lambda: ["pin", "harness"],
-        lambda: ["pin"],
-        lambda: ["blame", "memory/a"],
-        lambda: ["verify", "--all"],
-        lambda: ["run", "say done", "--model", model],
-        lambda: ["rollback", store_of(git).resolve("harness~2")],
-        lambda: ["review", "rebase", behind()],
-        lambda: ["review", "pr", waiting(0)],
-        lambda: ["sync"],
-        lambda: ["hooks", "status"],
-    )
-    return [*(lambda argv=argv: argv for argv in fixed), *made]  # type: ignore[misc]
+    def plain(*argv: str, code: int = 0, error: str = "") -> Verb:
+        return (lambda: list(argv)), code, error
+
+    return [
+        plain("init"),
+        plain("add", "memory/a", str(file)),
+        plain("add", "memory/gone", str(file)),
+        plain("remove", "memory/gone"),
+        plain("edit", "memory/a"),
+        plain("pin", "harness"),
+        plain("list"),
+        plain("show", "memory/a"),
+        plain("show", "memory/a", "--evidence"),
+        plain("show", "memory/a", "--at", "harness~1"),
+        plain("search", "one"),
+        plain("prompt"),
+        plain("prompt", "--explain"),
+        plain("status"),
+        # The nested repository in the place of the harness is no entry.
+        plain("check", code=1),
+        plain("check", ".harness", code=1),
+        plain("check", "--staged", code=1),
+        plain("check", "--rev", "harness"),
+        plain("check", "--range", "harness~1..harness"),
+        plain("log"),
+        plain("log", "memory/a"),
+        plain("diff", "harness~1", "harness"),
+        (make_log, 0, ""),
+        plain("sessions", "show"),
+        plain("sessions", "export", "-o", str(out)),
+        plain("refine", "--model", model),
+        plain("review", "list"),
+        (lambda: ["review", "show", waiting(0)], 0, ""),
+        (lambda: ["review", "edit", waiting(0)], 0, ""),
+        (lambda: ["review", "accept", waiting(0)], 0, ""),
+        (lambda: ["review", "reject", waiting(0)], 0, ""),
+        (lambda: ["show", landed()], 0, ""),
+        (lambda: ["show", landed(), "--evidence"], 0, ""),
+        plain("pin", "harness"),
+        plain("pin"),
+        plain("blame", "memory/a"),
+        plain("verify", "--all"),
+        plain("run", "say done", "--model", model),
+        plain("sessions", "resume", "--task", "say more", "--model", model),
+        plain("sessions", "prune", "--keep", "1", "--yes"),
+        (lambda: ["rollback", store_of(git).resolve("harness~2")], 0, ""),
+        (lambda: ["review", "rebase", behind()], 0, ""),
+        # `remote.origin.vcs` names a transport that is not allowed.
+        (lambda: ["review", "pr", waiting(0)], 1, "push_refused"),
+        plain("sync", code=1, error="git_failed"),
+        plain("hooks", "status", code=1),
+        plain("hooks", "install", code=1, error="hooks_path"),
+        plain("hooks", "install", "--into-hooks-path", code=1, error="foreign_hook"),
+        plain("hooks", "install", "--into-hooks-path", "--chain"),
+        plain("hooks", "uninstall"),
+        plain("doctor", code=1),  # the log made by hand can be read by others
+        plain("doctor", "--fix"),
+    ]
+
+
+def command_words() -> set[str]:
+    """Every verb of the command line, with its second word where it has one."""
+    found = set()
+    for name in (name for section in main.SECTIONS.values() for name in section):
+        command = main.VerbGroup().get_command(None, name)  # type: ignore[arg-type]
+        below = getattr(command, "commands", None)
+        found |= {f"{name} {second}" for second in below} if below else {name}
+    return found
 
 
 def test_the_network_is_reached_without_what_the_repository_names(
@@ -151,18 +201,31 @@ def test_no_verb_runs_a_program_that_configuration_names(
     infest(repo, evil)
     if where != "repository":
         infest_home(home, evil, monkeypatch)
+    editor = tmp_path / "editor"
+    editor.write_text(EDITOR)
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(tempfile, "tempdir", str(home))  # doctor looks there, and others use the real one
     monkeypatch.chdir(repo.root)
+    errors: list[str] = []
+
+    def report(error: HarnessError, *, as_json: bool) -> int:
+        errors.append(error.id)
+        return report_error(error, as_json=as_json)
+
+    monkeypatch.setattr(main, "report_error", report)
     evil.ran()
-    done = []
-    for verb in verbs(repo, tmp_path):
+    words, otherwise = set(), []
+    for verb, code, error in verbs(repo, tmp_path):
         argv = verb()
-        done.append((argv, run(argv), evil.ran()))
-    said = capsys.readouterr()
-    assert [(argv, ran) for argv, _, ran in done if ran] == []
-    assert [(argv, code) for argv, code, _ in done if code not in (0, 1)] == [], said.err
-    failed = {argv[0] for argv, code, _ in done if code != 0}
-    # The nested repository is no entry; `remote.origin.vcs` names a transport that is not allowed.
-    assert failed <= {"check", "hooks", "sync", "review"}, said.err
+        words |= {argv[0], " ".join(argv[:2])}
+        errors.clear()
+        ended = run(argv)
+        said = capsys.readouterr()
+        if (ended, "".join(errors), ran := evil.ran()) != (code, error, set()):
+            otherwise.append((argv, ended, errors[:], ran, said.err))
+    assert otherwise == []
+    assert command_words() <= words
     tree = GitWorkTree(repo.root, tmp_path / "keep", read_environment().variables)
     assert tree.changes(tree.tree_hash(), tree.tree_hash()) == ()
     assert evil.ran() == set()
