@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 from harnessctl.config import read_environment
@@ -64,8 +65,14 @@ def text_of(git: Git, name: str, ref: str = "refs/heads/harness") -> str | None:
 
 
 def fsck_is_clean(git: Git) -> bool:
-    """Whether ``git fsck --strict`` exits 0 and prints nothing but dangling objects."""
-    return all(line.startswith("dangling") for line in git("fsck", "--strict").splitlines())
+    """Whether ``git fsck --strict`` exits 0 and prints nothing but dangling objects, to either stream."""
+    command = ["git", "fsck", "--strict"]
+    done = subprocess.run(command, cwd=git.root, capture_output=True, text=True, check=False)
+    said = (done.stdout + done.stderr).splitlines()
+    clean = done.returncode == 0 and all(line.startswith("dangling ") for line in said)
+    if not clean:
+        print("git fsck:", done.returncode, *said, sep="\n")
+    return clean
 
 
 Make = Callable[..., Git]

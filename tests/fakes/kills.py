@@ -116,7 +116,8 @@ class Rounds:
         self.origin, self.clone = (Git(git.root.parent / name) for name in ("origin.git", "clone"))
         for place, bare in ((self.origin, ["--bare"]), (self.clone, [])):
             place.root.mkdir()
-            place("init", "-q", *bare)
+            place("init", "-q", "-b", "harness" if bare else "main", *bare)
+        self.clone("commit", "-q", "--allow-empty", "-m", "first")
         for place in (self.git, self.clone):
             # Without a refspec git leaves the remote-tracking branch to us.
             place("config", "remote.origin.url", str(self.origin.root))
