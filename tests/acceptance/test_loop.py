@@ -149,9 +149,23 @@ def test_remote_without_a_harness_branch(
     repo("remote", "add", "origin", str(bare.root))
     repo("push", "-q", "origin", "main")
     repo("fetch", "-q", "origin")
-    update = run_and_propose(harnessctl, script, logs, repo, "x2")
+    token = secrets.token_hex(8)
+    update = run_and_propose(harnessctl, script, logs, repo, token)
+    before = repo("rev-parse", "refs/heads/harness")
     accepted = harnessctl("review", "accept", update, "--pin", cwd=repo.root)
     assert "not pushed" in accepted.out + accepted.err
+    assert "not pushed" in harnessctl("status", cwd=repo.root).out
+    again = script({"for": "root", "content": "Done."})
+    harnessctl("run", "--model", again, TASK, cwd=repo.root)
+    assert token in logs.first_request()
+    (row,) = [u for u in harnessctl("log", "--json", cwd=repo.root).json() if u["update"] == update]
+    assert (row["state"], row["shared"]) == ("landed", False)
+    undone = harnessctl("rollback", before, cwd=repo.root)
+    assert "not pushed" in undone.out + undone.err
+    harnessctl("run", "--model", again, TASK, cwd=repo.root)
+    assert token not in logs.first_request()
+    (row,) = [u for u in harnessctl("log", "--json", cwd=repo.root).json() if u["update"] == update]
+    assert row["state"] == "taken_back"
     assert "not pushed" in harnessctl("status", cwd=repo.root).out
     assert bare("for-each-ref", "--format=%(refname)") == "refs/heads/main"
 
@@ -168,6 +182,9 @@ def test_landing_verbs_are_refused_inside_a_cell(
         ["pin", "harness"],
         ["rollback", "harness"],
         ["add", "memory/x", "-"],
+        ["edit", "memory/x"],
+        ["remove", "memory/x"],
+        ["sync"],
         ["init"],
     ]
     from tests.acceptance.conftest import COMMAND
