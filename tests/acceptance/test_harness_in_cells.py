@@ -162,16 +162,48 @@ def test_several_wishes_for_one_entry_are_one_proposal(harnessctl: Run, script: 
     assert len(repo("for-each-ref", "refs/harness/proposals").splitlines()) == 1
 
 
-def test_what_was_taken_back_is_not_proposed_again_on_the_same_evidence(
+WISH = 'harness.propose("memory/x", description="d", content="c", why="because")'
+
+
+def test_what_waits_for_review_is_not_proposed_again(
     harnessctl: Run, script: Script, logs: Logs, repo: Git
 ) -> None:
     harnessctl("init", cwd=repo.root)
-    code = 'harness.propose("memory/x", description="d", content="c", why="because")'
-    model = script({"code": code}, {"content": "ok"})
-    harnessctl("run", "--model", model, "--json", "x", cwd=repo.root)
-    model = script({"code": code}, {"content": "ok"})
-    harnessctl("run", "--model", model, "--json", "x", cwd=repo.root)
+    for _ in range(2):
+        model = script({"code": WISH}, {"content": "ok"})
+        harnessctl("run", "--model", model, "--json", "x", cwd=repo.root)
     assert "proposes the same and waits for review" in texts(logs)[0]
+    assert len(repo("for-each-ref", "refs/harness/proposals").splitlines()) == 1
+
+
+def test_what_was_taken_back_is_not_proposed_again_on_the_same_evidence(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    """The session that it stood on may not bring it up again; another that met the same may."""
+    harnessctl("init", cwd=repo.root)
+    model = script({"code": WISH}, {"content": "ok"}, {"code": WISH}, {"content": "ok again"})
+    result = harnessctl("run", "--model", model, "--json", "x", cwd=repo.root).json()
+    (made,) = result["proposals"]
+    harnessctl("review", "accept", made["update"], cwd=repo.root)
+    harnessctl("rollback", "--only", made["update"], cwd=repo.root)
+
+    again = ["sessions", "resume", "--task", "again", "--model", model, "--json"]
+    assert harnessctl(*again, cwd=repo.root).json()["session"] == result["session"]
+    assert "dropped, it would change nothing" in texts(logs)[-1], "the session has had it all the time"
+    cell = next(e["n"] for e in logs.newest() if e["type"] == "cell")
+    cited = [{"session": "s1", "event": cell}]
+    edit = {"action": "create", "kind": "memory", "name": "x", "description": "d", "content": "c"}
+    reply = {"summary": "the same", "edits": [{**edit, "reason": "because", "evidence": cited}]}
+    refiner = script({"for": "refine", "content": json.dumps(reply)})
+    said = harnessctl("refine", result["session"], "--model", refiner, cwd=repo.root)
+    words = f"update {made['update']} held the same and was taken back, on evidence from this session"
+    assert words in said.out + said.err
+    assert repo("for-each-ref", "refs/harness/proposals") == ""
+
+    other = script({"code": WISH}, {"content": "ok"})
+    (anew,) = harnessctl("run", "--model", other, "--json", "x", cwd=repo.root).json()["proposals"]
+    assert anew["update"] != made["update"]
+    assert repo("rev-parse", f"refs/harness/proposals/{anew['update']}") == anew["commit"]
 
 
 def test_a_verified_claim_from_a_cell_is_a_hypothesis(
