@@ -153,7 +153,13 @@ def _root() -> Any:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+    code = run(list(sys.argv[1:] if argv is None else argv))
+    try:
+        sys.stdout.flush()
+    except OSError:  # said already, or nobody is left to be told
+        _silence_stdout()
+        code = code or int(ExitCode.FAILED)
+    sys.exit(code)
 
 
 def run(argv: list[str]) -> int:
@@ -174,9 +180,7 @@ def run(argv: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # The reader went away (`harnessctl log | head`); point stdout elsewhere so that the
-        # interpreter's own flush at exit stays silent.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()  # the reader went away: `harnessctl log | head`
         return int(ExitCode.FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -189,6 +193,11 @@ def run(argv: list[str]) -> int:
             return report_usage(error, as_json=as_json)
         return report_internal(error, argv, as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _silence_stdout() -> None:
+    """Point stdout elsewhere, so that the interpreter's own flush at exit neither fails nor speaks."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_missing_streams() -> None:

@@ -52,11 +52,21 @@ def test_a_secret_in_a_file_name_is_refused(harnessctl: Run, started: Git, tmp_p
 
 
 def test_a_policy_that_nests_too_deep_is_named(harnessctl: Run, started: Git) -> None:
-    land_by_hand(started, ".harness/harness.toml", NESTED)
+    deep = "schema = 1\nx = " + "[" * 30_000  # no larger than a policy may be
+    land_by_hand(started, ".harness/harness.toml", deep)
     harnessctl("pin", "--skip-broken", cwd=started.root)
-    for verb in (["list"], ["status"], ["doctor"], ["log"]):
-        assert harnessctl(*verb, cwd=started.root, code=None).code in (0, 1, 2), verb
-    harnessctl("add", "memory/b", cwd=started.root, input=NOTE, code=None)
+    listed = harnessctl("list", cwd=started.root, code=1)
+    assert "memory/a" in listed.out
+    assert ".harness/harness.toml: HRN114: " in listed.err
+    assert "harness.toml of the pinned revision" in harnessctl("status", cwd=started.root).out
+    (found,) = harnessctl("doctor", "--json", cwd=started.root, code=1).json()
+    assert found["id"] == "broken_policy"
+    assert "harness.toml" in found["what"]
+    checked = harnessctl("check", "--rev", "harness", "--json", cwd=started.root, code=1).json()
+    assert [(f["rule"], f["path"]) for f in checked] == [("HRN114", ".harness/harness.toml")]
+    assert len(harnessctl("log", "--json", cwd=started.root).json()) == 2
+    harnessctl("add", "memory/b", cwd=started.root, input=NOTE)
+    assert "memory/b" in harnessctl("list", "--at", "harness", cwd=started.root, code=1).out
 
 
 @pytest.mark.parametrize(
@@ -112,19 +122,35 @@ def test_a_record_forges_no_lines_of_the_log(harnessctl: Run, started: Git) -> N
         f".harness/updates/2026-11/{forged}.json",
         json.dumps(record, sort_keys=True, indent=2) + "\n",
     )
-    assert not [
-        line for line in harnessctl("log", cwd=started.root).out.splitlines() if line.startswith("::")
-    ]
+    shown = harnessctl("log", cwd=started.root).out
+    assert forged in shown
+    assert "::error::injected" in shown
+    assert not [line for line in shown.splitlines() if line.startswith("::")]
 
 
 @pytest.mark.parametrize(
-    ("verb", "closed"), [("add memory/x -", "<&-"), ("list", ">&-"), ("list", ">/dev/full")]
+    ("verb", "closed", "code", "words"),
+    [
+        ("add memory/x -", "<&-", 1, "no frontmatter"),
+        ("list --at harness", ">&-", 0, ""),
+        ("list --at harness", ">/dev/full", 1, "no space left"),
+        ("show memory/none --json", ">/dev/full", 1, ""),
+        ("log", "| true", 0, ""),
+    ],
 )
-def test_closed_and_full_streams(started: Git, verb: str, closed: str) -> None:
+def test_closed_and_full_streams(started: Git, verb: str, closed: str, code: int, words: str) -> None:
     done = subprocess.run(
-        f"{COMMAND} {verb} {closed}", shell=True, cwd=started.root, capture_output=True, check=False
+        f"{COMMAND} {verb} {closed}",
+        shell=True,
+        cwd=started.root,
+        capture_output=True,
+        check=False,
+        text=True,
     )
-    assert done.returncode in (0, 1, 2), done.stderr
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
 
 
 @pytest.mark.kernel

@@ -42,7 +42,6 @@ def test_as_few_turns_as_must() -> None:
     gone = leaving(view, whole - 50, METER)
     assert gone is not None
     assert gone.spans == ((3, 4),)
-    assert leaving(view, whole + 1, METER) is None or gone.tokens > 50
 
 
 def test_nothing_leaves_where_there_is_one_turn() -> None:
