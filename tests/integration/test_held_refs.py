@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,13 +10,15 @@ import pytest
 from harnessctl.commands.doctor import doctor
 from harnessctl.domain.errors import ConflictError
 from harnessctl.domain.ids import new_ulid
-from harnessctl.layers.l3_durable.landing.writer import Writer
+from harnessctl.layers.l3_durable.git.refs import LostRaceError
+from harnessctl.layers.l3_durable.landing.writer import Writer, _Race
 from harnessctl.layers.l3_durable.places.names import LIVE, PROPOSALS
 from tests.conftest import Git
 from tests.fakes.harness import Make, started, store_of
 from tests.fakes.history import land, learned
 
 Case = tuple[str, Callable[[], object]]
+Lose = Callable[[_Race, str, LostRaceError], None]
 
 
 def rework(repo: Git, _: Make) -> Case:
@@ -58,30 +57,34 @@ def take(repo: Git, make_repo: Make) -> Case:
 CASES = pytest.mark.parametrize("prepare", [rework, repair, take])
 
 
-@contextmanager
-def held(lock: Path, seconds: float) -> Iterator[None]:
-    """Another program has the ref's lock file for so long."""
+def hold(repo: Git, ref: str) -> Path:
+    """Another program has the ref's lock file, until somebody takes it away."""
+    lock = repo.root / f".git/{ref}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
-    timer = threading.Timer(seconds, lock.unlink)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
+    return lock
 
 
 @CASES
 def test_for_a_moment_it_is_waited_for(
-    repo: Git, make_repo: Make, prepare: Callable[[Git, Make], Case]
+    repo: Git, make_repo: Make, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Git, Make], Case]
 ) -> None:
+    """The other program is done once we have lost against it."""
     ref, act = prepare(repo, make_repo)
     before = repo("rev-parse", ref)
-    lock = repo.root / f".git/{ref}.lock"
-    with held(lock, 0.6):
-        began = time.monotonic()
-        act()
-        assert time.monotonic() - began > 0.4
+    lock = hold(repo, ref)
+    lost: list[str] = []
+
+    def lose(race: _Race, tip: str, error: LostRaceError, real: Lose = _Race.lost) -> None:
+        assert repo("rev-parse", ref) == before
+        lost.append(str(error))
+        lock.unlink(missing_ok=True)
+        real(race, tip, error)
+
+    monkeypatch.setattr(_Race, "lost", lose)
+    act()
+    assert len(lost) == 1
+    assert str(lock) in lost[0]
     assert repo("rev-parse", "--verify", "-q", ref, check=False) != before
 
 
@@ -92,7 +95,8 @@ def test_without_the_patience_it_fails(
     """The guard's own test: one attempt meets the lock."""
     ref, act = prepare(repo, make_repo)
     monkeypatch.setattr(Writer, "settle", Writer.move)
-    with held(repo.root / f".git/{ref}.lock", 0.6), pytest.raises(ConflictError):
+    hold(repo, ref)
+    with pytest.raises(ConflictError):
         act()
 
 
@@ -103,8 +107,8 @@ def test_for_longer_the_file_is_named(
     ref, act = prepare(repo, make_repo)
     before = repo("rev-parse", ref)
     monkeypatch.setattr("harnessctl.layers.l3_durable.landing.writer.STUCK", 0.2)
-    lock = repo.root / f".git/{ref}.lock"
-    with held(lock, 1.5), pytest.raises(ConflictError) as caught:
+    lock = hold(repo, ref)
+    with pytest.raises(ConflictError) as caught:
         act()
     assert caught.value.id == "moved_ref"
     assert str(lock) in caught.value.message
