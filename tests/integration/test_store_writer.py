@@ -160,16 +160,34 @@ def test_a_branch_that_somebody_deletes_meanwhile_is_said(repo: Git) -> None:
     assert repo("for-each-ref", "--format=%(objectname)", "refs/harness/proposals") == proposal.commit
 
 
-def test_landings_go_on_while_git_packs_and_prunes(repo: Git) -> None:
+LAND_UNTIL = """
+import itertools
+for n in itertools.count():
+    if Path({stop!r}).exists(): break
+    land(store, f"n{{n}}", "x")
+    Path({log!r}).write_text(str(n + 1))
+"""
+
+
+def test_landings_go_on_while_git_packs_and_prunes(repo: Git, tmp_path: Path) -> None:
     """The default expiry keeps what is younger than two weeks; `--prune=now` is as unsafe here as in git."""
     store = started(repo)
-    adding = child(repo, "for n in range(25): land(store, f'n{n}', 'x')")
-    while adding.poll() is None:
+    log, stop = tmp_path / "landed", tmp_path / "stop"
+    log.write_text("0")
+    landing = child(repo, LAND_UNTIL.format(stop=str(stop), log=str(log)))
+    packed = last = 0
+    while landing.poll() is None and packed < 5:
         repo("gc", "-q", check=False)
         repo("pack-refs", "--all", "--prune", check=False)
-    _, said = adding.communicate(timeout=60)
-    assert adding.returncode == 0, said.decode()
-    assert len([u for u in store_of(repo).updates() if u.state is UpdateState.LANDED]) == 25
+        landed = int(log.read_text() or last)
+        packed += landed > last
+        last = landed
+    stop.touch()
+    _, said = landing.communicate(timeout=60)
+    assert landing.returncode == 0, said.decode()
+    assert packed == 5, "each time something had landed meanwhile"
+    done = int(log.read_text())
+    assert len([u for u in store_of(repo).updates() if u.state is UpdateState.LANDED]) == done >= 5
     assert repo("for-each-ref", "refs/harness") == ""
     assert fsck_is_clean(repo)
     assert store.landed_tip()
@@ -424,7 +442,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0, ctypes.get_errno()
 """
-HASTY = "from tests.fakes.careless import hasty\nhasty(store)\n"
+HASTY = "from tests.fakes.careless import without_fsync\nwithout_fsync()\n"
 NEVER = "from tests.fakes.careless import never_sync\nnever_sync()\n"
 IMPATIENT = "import harnessctl.layers.l3_durable.landing.writer as w\nw.STUCK = 0.2\n"
 
