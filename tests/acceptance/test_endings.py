@@ -22,6 +22,7 @@ from harnessctl.rlm.result import result_schema
 from tests.acceptance.conftest import COMMAND, Logs, Script
 from tests.conftest import Git
 from tests.fakes.harness import land, store_of
+from tests.fakes.history import by_hand
 from tests.fakes.openai_server import FakeOpenAI, Say
 
 pytestmark = pytest.mark.kernel
@@ -149,11 +150,8 @@ def test_an_ending(script: Script, logs: Logs, harnessed: Git, status: RunStatus
 
 def short_gate(repo: Git, options: list[str]) -> list[str]:
     """A gate's limit stands in ``harness.toml`` alone."""
-    place = Git(repo.root.parent / "harness-tree")
-    repo("worktree", "add", "-q", str(place.root), "harness")
     policy = '[[gates]]\nname = "slow"\ncommand = "sleep 9"\ntimeout_s = 0.3\nattempts = 0\n'
-    place.commit("gate", **{".harness/harness.toml": policy})
-    repo("worktree", "remove", "--force", str(place.root))
+    by_hand(repo, ".harness/harness.toml", policy)
     store_of(repo).move_pin()
     return options[2:]
 

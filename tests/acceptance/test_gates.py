@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from harnessctl.rlm.result import result_schema
 from tests.acceptance.conftest import COMMAND, Done, Logs, Run, Script
 from tests.conftest import Git
+from tests.fakes.history import by_hand
 from tests.fakes.terminal import Terminal
 
 pytestmark = pytest.mark.kernel
@@ -48,11 +49,7 @@ def pin_gates(repo: Git, harnessctl: Run, policy: str) -> None:
     """Start a harness and put ``policy`` into its ``harness.toml``, as a person would: by a commit."""
     if not repo("branch", "--list", "harness"):
         harnessctl("init", cwd=repo.root)
-    place = repo.root.parent / f"{repo.root.name}-harness"
-    repo("worktree", "add", "-q", str(place), "harness")
-    side = Git(place)
-    side.commit("gates", **{".harness/harness.toml": policy})
-    repo("worktree", "remove", "--force", str(place))
+    by_hand(repo, ".harness/harness.toml", policy)
     harnessctl("pin", "harness", cwd=repo.root)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.conftest import COMMAND, Run, Script
 from tests.conftest import Git
+from tests.fakes.history import by_hand
 
 NOTE = "---\ndescription: a note\n---\nText.\n"
 NESTED = "schema = 1\nx = " + "[" * 100_000
@@ -22,22 +23,6 @@ def started(harnessctl: Run, repo: Git) -> Git:
     harnessctl("init", cwd=repo.root)
     harnessctl("add", "memory/a", cwd=repo.root, input=NOTE)
     return repo
-
-
-def land_by_hand(git: Git, path: str, text: str) -> None:
-    """A commit on the branch with git alone."""
-    blob = git("hash-object", "-w", "--stdin", input=text.encode())
-    env = {**os.environ, "GIT_INDEX_FILE": str(git.root / "other-index")}
-    for args in (
-        ["read-tree", "refs/heads/harness"],
-        ["update-index", "--add", "--cacheinfo", f"100644,{blob},{path}"],
-    ):
-        subprocess.run(["git", *args], cwd=git.root, env=env, check=True)
-    tree = subprocess.run(
-        ["git", "write-tree"], cwd=git.root, env=env, check=True, capture_output=True, text=True
-    )
-    commit = git("commit-tree", "-p", "refs/heads/harness", "-m", "by hand", tree.stdout.strip())
-    git("update-ref", "refs/heads/harness", commit)
 
 
 def test_a_secret_in_a_file_name_is_refused(harnessctl: Run, started: Git, tmp_path: Path) -> None:
@@ -53,7 +38,7 @@ def test_a_secret_in_a_file_name_is_refused(harnessctl: Run, started: Git, tmp_p
 
 def test_a_policy_that_nests_too_deep_is_named(harnessctl: Run, started: Git) -> None:
     deep = "schema = 1\nx = " + "[" * 30_000  # no larger than a policy may be
-    land_by_hand(started, ".harness/harness.toml", deep)
+    by_hand(started, ".harness/harness.toml", deep)
     harnessctl("pin", "--skip-broken", cwd=started.root)
     listed = harnessctl("list", cwd=started.root, code=1)
     assert "memory/a" in listed.out
@@ -73,7 +58,7 @@ def test_a_policy_that_nests_too_deep_is_named(harnessctl: Run, started: Git) ->
     "text", ["[" * 200_000, '{"schema": Infinity, "type": "update"}', "[]", '{"takes_back": [5]}']
 )
 def test_records_made_by_hand_break_no_reader(harnessctl: Run, started: Git, text: str) -> None:
-    land_by_hand(started, ".harness/updates/2026-11/01M8MAMW00CN7WY83158ZBYG00.json", text)
+    by_hand(started, ".harness/updates/2026-11/01M8MAMW00CN7WY83158ZBYG00.json", text)
     for verb in (["log", "--json"], ["verify", "--all", "--json"], ["check", "--rev", "harness"]):
         assert harnessctl(*verb, cwd=started.root, code=None).code in (0, 1), verb
 
@@ -117,7 +102,7 @@ def test_a_record_forges_no_lines_of_the_log(harnessctl: Run, started: Git) -> N
     record = json.loads(started("show", f"harness:{path}"))
     forged = "01M8MAMW00CN7WY83158ZBYG00"
     record |= {"id": forged, "summary": "x\n::error::injected"}
-    land_by_hand(
+    by_hand(
         started,
         f".harness/updates/2026-11/{forged}.json",
         json.dumps(record, sort_keys=True, indent=2) + "\n",
@@ -195,7 +180,7 @@ def test_a_revision_that_no_run_would_load_is_not_pinned(
 ) -> None:
     harnessctl("pin", cwd=started.root)
     before = (started.root / "harness.lock").read_bytes()
-    land_by_hand(started, ".harness/memory/b.md", "---\nno: end\n")
+    by_hand(started, ".harness/memory/b.md", "---\nno: end\n")
     error = harnessctl("pin", "--json", cwd=started.root, code=1).json()["error"]
     assert error["id"] == "broken_entries"
     assert ".harness/memory/b.md" in error["message"]

@@ -26,6 +26,7 @@ from harnessctl.layers.l3_durable.landing.adding import Addition
 from harnessctl.layers.l3_durable.places.names import PROPOSALS
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, land, note, propose, started, store_of, text_of
+from tests.fakes.history import by_hand
 
 ROOT = Path(__file__).parents[2]
 
@@ -365,36 +366,22 @@ def test_lint_refuses_what_is_touched_and_its_warnings_are_told(repo: Git) -> No
     assert b"owner: human\r\n" in store.content(landed.commit).entry(EntryId.parse("memory/crlf"))[0].data
 
 
-def test_a_rollback_restores_what_lint_rules_that_grew_would_refuse(repo: Git, tmp_path: Path) -> None:
+def test_a_rollback_restores_what_lint_rules_that_grew_would_refuse(repo: Git) -> None:
     store = started(repo)
-    old = by_hand(repo, tmp_path, ".harness/memory/a.md", note("a", "x\u202e", owner="agent").data.decode())
+    old = by_hand(repo, ".harness/memory/a.md", note("a", "x\u202e", owner="agent").data.decode())
     land(store, "a", "one")
     rollback(store, old)
     assert text_of(repo, "a") == "x\u202e"
 
 
-def test_a_broken_neighbour_made_by_hand_does_not_stop_other_landings(repo: Git, tmp_path: Path) -> None:
+def test_a_broken_neighbour_made_by_hand_does_not_stop_other_landings(repo: Git) -> None:
     store = started(repo)
-    by_hand(repo, tmp_path, ".harness/memory/bad.md", "no frontmatter\n")
+    by_hand(repo, ".harness/memory/bad.md", "no frontmatter\n")
     add(store, "good", "fine")
     assert text_of(repo, "good") == "fine"
     snapshot = store.snapshot_at(store.landed_tip())
     assert list(snapshot.entries) == ["memory/good"]
     assert [f.path for f in snapshot.broken] == [".harness/memory/bad.md"]
-
-
-def by_hand(git: Git, tmp_path: Path, path: str, text: str | None, message: str = "by hand") -> str:
-    """A person's commit on the harness branch, with git alone; the work tree is removed again."""
-    place = tmp_path / "hand"
-    git("worktree", "add", "-q", str(place), "harness")
-    hand = Git(place)
-    if text is None:
-        (place / path).unlink()
-    else:
-        hand.write(path, text)
-    commit = hand.commit(message)
-    git("worktree", "remove", "--force", str(place))
-    return commit
 
 
 def test_a_ref_that_is_held_ends_in_words(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
