@@ -181,7 +181,9 @@ def test_what_was_taken_back_is_not_proposed_again_on_the_same_evidence(
 ) -> None:
     """The session that it stood on may not bring it up again; another that met the same may."""
     harnessctl("init", cwd=repo.root)
-    model = script({"code": WISH}, {"content": "ok"}, {"code": WISH}, {"content": "ok again"})
+    drop = 'harness.propose("memory/x", action="delete", why="a person took it back")'
+    later = ({"code": WISH}, {"code": drop}, {"code": WISH}, {"content": "ok again"})
+    model = script({"code": WISH}, {"content": "ok"}, *later)
     result = harnessctl("run", "--model", model, "--json", "x", cwd=repo.root).json()
     (made,) = result["proposals"]
     harnessctl("review", "accept", made["update"], cwd=repo.root)
@@ -189,14 +191,18 @@ def test_what_was_taken_back_is_not_proposed_again_on_the_same_evidence(
 
     again = ["sessions", "resume", "--task", "again", "--model", model, "--json"]
     assert harnessctl(*again, cwd=repo.root).json()["session"] == result["session"]
-    assert "dropped, it would change nothing" in texts(logs)[-1], "the session has had it all the time"
+    kept, _, refused = texts(logs)[-3:]
+    assert "dropped, it would change nothing" in kept, "the session has had it all the time"
+    words = f"update {made['update']} held the same and was taken back, on evidence from this session"
+    assert words in refused
+    assert repo("for-each-ref", "refs/harness/proposals") == ""
+
     cell = next(e["n"] for e in logs.newest() if e["type"] == "cell")
     cited = [{"session": "s1", "event": cell}]
     edit = {"action": "create", "kind": "memory", "name": "x", "description": "d", "content": "c"}
     reply = {"summary": "the same", "edits": [{**edit, "reason": "because", "evidence": cited}]}
     refiner = script({"for": "refine", "content": json.dumps(reply)})
     said = harnessctl("refine", result["session"], "--model", refiner, cwd=repo.root)
-    words = f"update {made['update']} held the same and was taken back, on evidence from this session"
     assert words in said.out + said.err
     assert repo("for-each-ref", "refs/harness/proposals") == ""
 
