@@ -119,6 +119,11 @@ class FakeOpenAI:
         """What a client takes as its endpoint."""
         return f"http://127.0.0.1:{self.port}/v1"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables with which the command finds it: ``openai/...`` with a key that is none."""
+        return {"OPENAI_API_KEY": "sk-test", "HARNESSCTL_API_BASE": self.base_url}
+
     def __enter__(self) -> FakeOpenAI:
         self._thread.start()
         return self

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 from harnessctl.layers.l2_execution.python import PythonChoice
 from harnessctl.models.litellm_client import LitellmClient
+from harnessctl.models.port import ModelReply
 from harnessctl.models.retry import RetryPolicy
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.interrupts import Interrupts
@@ -28,44 +27,38 @@ from harnessctl.rlm.result import result_schema
 from tests.fakes.openai_server import Answer, Fail, FakeOpenAI, Hang, Say, Seen
 from tests.fakes.runtime import PlainTree, SeenWatcher, StillFence
 from tests.fakes.sessions import scripted
+from tests.fakes.tills import START_EIGHT, Till, spender
 
 pytestmark = pytest.mark.kernel
 
 PIN = Pin(PinSource.EMPTY, "harness", "", "", "sha256:0")
 PRICE = Price(prompt=10.0, completion=100.0)
-_NAME = re.compile(r"You are ([a-z0-9-]+), started by another session")
 
 
-class Till:
-    """A server's answers, and what it would put on the bill, by who asked, in the order of asking."""
+class Booking(LitellmClient):
+    """The real client, which keeps what each call used, in the order in which calls ended."""
 
-    def __init__(self) -> None:
-        self.counted: list[tuple[str, int, int]] = []
-        self.asked: set[str] = set()
-        self._lock = threading.Lock()
+    ended: list[int]
 
-    def who(self, seen: Seen) -> str:
-        found = _NAME.search(str(seen.messages[0]["content"]))
-        return f"root/{found[1]}" if found else "root"
-
-    def answer(self, seen: Seen, say: Say) -> Say:
-        assert say.usage is not None
-        self.counted.append((self.who(seen), say.usage[0], say.usage[1]))
-        return say
-
-    def of(self, node: str) -> tuple[int, int, int]:
-        """Prompt tokens, completion tokens, calls."""
-        rows = [row for row in self.counted if row[0] == node]
-        return sum(r[1] for r in rows), sum(r[2] for r in rows), len(rows)
+    async def complete(self, *args: Any, **more: Any) -> ModelReply:
+        reply = await super().complete(*args, **more)
+        self.ended.append(reply.usage.tokens)
+        return reply
 
 
 async def result_of(
-    folder: Path, server: FakeOpenAI, limits: Limits, price: Price | None, **more: Any
+    folder: Path,
+    server: FakeOpenAI,
+    limits: Limits,
+    price: Price | None,
+    ended: list[int] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     identity = ModelIdentity("openai", "fake", price=price)
-    client = LitellmClient(
+    client = Booking(
         identity, "openai/fake", api_base=server.base_url, api_key="k", policy=RetryPolicy(base_s=0.01)
     )
+    client.ended = [] if ended is None else ended
     spec = RunSpec("do it", PythonChoice(sys.executable, "own"), limits, variables=dict(os.environ))
     root = folder / "work"
     root.mkdir()
@@ -81,6 +74,40 @@ async def result_of(
     result = outcome.result.to_json()
     Draft202012Validator(result_schema()).validate(result)
     return result
+
+
+async def test_eight_children_each_answer_and_pay(tmp_path: Path) -> None:
+    """Started from one cell, all of them asking more than once: each node pays what the server counted."""
+    till = Till()
+
+    def choose(seen: Seen) -> Answer:
+        who = till.who(seen)
+        number = 0 if who == "root" else 1 + int(who[-1])
+        calls = till.of(who)[2]
+        usage = (200 + 10 * number + calls, 30 + number, 7)
+        if who == "root":
+            code = START_EIGHT if calls == 0 else None
+        else:
+            code = f"print({number})" if calls < number % 3 else None
+        return till.answer(seen, Say(f"I am {who}.", code=code, usage=usage))
+
+    with FakeOpenAI(choose) as server:
+        result = await result_of(tmp_path, server, Limits(), PRICE)
+        told = str(server.requests[-1].messages[-1]["content"])
+    assert result["status"] == "success", result["detail"]
+    # The root prints the answers in the order of starting; it asks last, with all of them in view.
+    assert [f"I am root/n{i}." in told for i in range(8)] == [True] * 8
+    nodes = result["usage"]["nodes"]
+    assert set(nodes) == {"root", *(f"root/n{i}" for i in range(8))}
+    for node, used in nodes.items():
+        prompt, completion, calls = till.of(node)
+        assert (used["prompt"], used["completion"], used["calls"]) == (prompt, completion, calls), node
+        assert used["cost_usd"] == pytest.approx((prompt * 10 + completion * 100) / 1_000_000), node
+        assert used["estimated"] is False
+    total = result["usage"]["total"]
+    assert total["tokens"] == sum(prompt + completion for _, prompt, completion in till.counted)
+    assert total["calls"] == len(server.requests) == len(till.counted)
+    assert total["cost_usd"] == pytest.approx(sum(n["cost_usd"] for n in nodes.values()))
 
 
 EIGHT = """
@@ -140,26 +167,15 @@ async def test_eight_children_cost_what_the_server_counted(tmp_path: Path) -> No
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.9])
 async def test_a_limit_of_tokens_is_passed_by_one_call_at_most(tmp_path: Path, factor: float) -> None:
     """Eight children ask at once; what they are told they used is off the estimate by ``factor``."""
-    till = Till()
-    limit = 30_000
-    start = "hs = [rlm(f'task {i}', name=f'n{i}') for i in range(8)]\nfor h in hs:\n"
-    start += "    try:\n        await h\n    except ChildError as error:\n        print(error)"
-
-    def choose(seen: Seen) -> Answer:
-        who = till.who(seen)
-        usage = (int(sum(len(str(m)) for m in seen.messages) / 3.5 * factor), 100, 0)
-        if who == "root":
-            first = till.of("root")[2] == 0
-            return till.answer(seen, Say("-", code=start if first else None, usage=usage))
-        # A call that is answered and never run: no kernel is needed to go on for ever.
-        return till.answer(seen, Say("-", calls=(("shell", "{}"),), usage=usage, delay_s=0.02))
-
-    with FakeOpenAI(choose) as server:
+    till, ended, limit = Till(), list[int](), 30_000
+    with FakeOpenAI(spender(till, factor)) as server:
         async with asyncio.timeout(60):
-            result = await result_of(tmp_path, server, Limits(tokens=limit), None)
+            result = await result_of(tmp_path, server, Limits(tokens=limit), None, ended)
     counted = [prompt + completion for _, prompt, completion in till.counted]
+    assert sorted(ended) == sorted(counted)
     assert result["usage"]["total"]["tokens"] == sum(counted)
-    assert sum(counted) - max(counted) <= limit
+    # Before the last call ended, nothing had passed the limit.
+    assert sum(ended[:-1]) <= limit
     assert sum(counted) > limit / 2
     assert result["reason"] in ("tokens", "no_gates")
     assert len({who for who, _, _ in till.counted}) == 9
