@@ -27,6 +27,12 @@ for name in ("alice", "bob", "carol"):
 print(await rlm.get("alice"))
 messages.send("bob", "bob, use tabs")
 """
+#: Not before the parent's last request is made: what is written then is unread when the kill comes.
+WRITE_LATE = f"""
+while not messages.inbox(timeout=60): pass
+messages.send("parent", "from carol")
+{SLEEP}
+"""
 LOOK = """
 print([(c["name"], c["state"], c["reason"]) for c in rlm.list()])
 print("alice:", await rlm.get("alice"))
@@ -80,7 +86,7 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
         {"content": "I start them.", "code": BEGIN},
         {"content": "The kernel dies.", "code": DIE},
         {"content": "Who is there?", "code": "print([c['name'] for c in rlm.list()], history.compact())"},
-        {"content": "I wait.", "code": SLEEP},
+        {"content": "I wait.", "code": f"messages.send('carol', 'write now')\n{SLEEP}"},
         {"content": "I look.", "code": LOOK},
         {"content": "Done."},
         {"for": "alice", "content": "-", "code": "print(messages.send('parent', 'from alice'))"},
@@ -90,18 +96,25 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
         {"for": "bob", "content": "Bob's answer."},
         {"for": "dora", "content": "-", "code": SLEEP},
         {"for": "dora", "content": "Dora's answer."},
-        {"for": "carol", "content": "-", "code": SLEEP},
+        {"for": "carol", "content": "-", "code": WRITE_LATE},
         {"for": "summary", "content": "I have three children."},
     )
     sessions = Sessions(logs)
     run = begin(repo, model)
     assert until(
-        lambda: all(sessions.has_cell(n) for n in ("dora", "carol")) and sessions.has_cell("root", 4)
+        lambda: (
+            all(sessions.has_cell(n) for n in ("dora", "carol"))
+            and any(m["from"] == "carol" for m in sessions.of("message"))
+        )
     )
+    assert sessions.has_cell("root", 4)
     names = ("root", "alice", "bob", "carol", "dora")
     ids = {name: sessions.folder(name).name for name in names}
     run.kill()
     run.communicate(timeout=30)
+    check_compacted(sessions.events("root"))
+    unread = [m["state"] for m in sessions.of("message") if m["from"] == "carol"]
+    assert unread == ["queued"]
     log = sessions.folder("carol") / "log.jsonl"
     log.write_bytes(log.read_bytes().replace(b"work as carol", b"work as CAROL"))  # damaged in the middle
     done = harnessctl("sessions", "resume", "--json", cwd=repo.root).json()
@@ -118,9 +131,12 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
     assert "alice is done; bob goes on, in a new kernel; carol is interrupted (cut off" in told
     # Each message once: what stood unread in the request that the resume made is not in the inbox again.
     read = [(m["from"], m["text"], m["state"]) for m in sessions.of("message")]
-    assert read == [("alice", "from alice", "queued"), ("alice", "from alice", "delivered")]
-    shown_in = [text.count("[message from alice] from alice") for text in sessions.asked("root")]
-    assert max(shown_in) == 1
+    assert read == [
+        (name, f"from {name}", state) for name in ("alice", "carol") for state in ("queued", "delivered")
+    ]
+    for name in ("alice", "carol"):
+        shown_in = [text.count(f"[message from {name}] from {name}") for text in sessions.asked("root")]
+        assert max(shown_in) == 1, name
     assert "inbox: [] []" in said
     assert "Dora's answer." in "".join(str(r["text"]) for r in sessions.of("result", "bob"))
     assert [m["state"] for m in sessions.of("message", "bob")] == ["queued", "delivered"]
@@ -142,6 +158,19 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
     assert re.search(r"\n  bob +success \(no_gates\) .*\n    dora +success", shown)
     assert len(harnessctl("sessions", "list", "--json", cwd=repo.root).json()) == 1
     assert len(harnessctl("sessions", "list", "--all", "--json", cwd=repo.root).json()) == 5
+
+
+def check_compacted(events: tuple[Event, ...]) -> None:
+    """The turns in which the children were started and the kernel died have left the parent's view."""
+    started = next(e for e in events if e.type == "cell" and e.data["code"] == BEGIN)
+    died = next(e for e in events if e.type == "result" and e.data["status"] == "died")
+    left = [e.data["evicted"] for e in events if e.type == "compaction" and e.data["what"] == "evict"]
+    assert left, "nothing was evicted"
+    for n in (started.data["reply"], started.n, died.n):
+        assert any(first <= n <= last for first, last in left[-1]), (n, left)
+    asked = [e for e in events if e.type == "request" and e.data["consumer"] == "root"]
+    assert "work as" not in json.dumps(asked[-1].data["append"])
+    assert asked[-1].data["keep"] <= 1  # the system message
 
 
 def test_a_limit_of_tokens_holds_over_the_tree_and_over_a_stop(
