@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 
 from harnessctl.domain.cell import CellRun
@@ -117,9 +118,18 @@ def check_compactions(events: Sequence[Event], system: str, protocol: str) -> in
             number = int(str(n).split("/")[0])
             assert f"#{number} " in text
             assert number in after
-        shown = "\n".join(message.content for message in view.messages)
-        assert all(f"#{a}-{b}" in shown or f"#{a}" in shown for a, b in view.evicted)
+        if event.data["what"] == "evict":
+            assert _named(event.data["landmark"]) == [tuple(span) for span in event.data["evicted"]]
+            assert any(event.data["landmark"] in message.content for message in view.messages)
     return count
+
+
+def _named(landmark: str) -> list[tuple[int, int]]:
+    """The spans of events that a landmark's first line names."""
+    listed = re.search(r"events? (#\d+(?:-\d+)?(?:, #\d+(?:-\d+)?)*) of this session", landmark)
+    assert listed, landmark[:200]
+    spans = [re.fullmatch(r"#(\d+)(?:-(\d+))?", one) for one in listed[1].split(", ")]
+    return [(int(span[1]), int(span[2] or span[1])) for span in spans if span]
 
 
 def _numbers(view: View, of: Callable[[View], list[object]]) -> set[int]:
