@@ -141,6 +141,12 @@ async def test_a_child_works_and_answers(tree: Tree) -> None:
 
 SLEEP = "import time\ntime.sleep(60)"
 DIE = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+#: Ends only where two run it at the same time.
+MEET = """
+import glob, os, time
+open(f"met-{os.getpid()}", "w").close()
+while len(glob.glob("met-*")) < 2: time.sleep(0.05)
+"""
 CATCH = """
 try:
     print(await {call})
@@ -191,6 +197,64 @@ async def test_what_cannot_be_started_is_said_in_the_cell(tree: Tree) -> None:
     ):
         assert words in said, words
     assert len(tree.of("child")) == 2
+
+
+async def test_of_two_siblings_with_one_name_the_first_goes_on(tree: Tree) -> None:
+    """The second is refused while the first runs, also when both are asked for at the same moment."""
+    code = (
+        "import threading\n"
+        "first = rlm('x', name='twin')\n"
+        "while not os.path.exists('begun'): await asyncio.sleep(0.05)\n"
+        + caught("rlm('y', name='twin')")
+        + "print('twin:', rlm.get('twin').state)\nopen('go', 'w').close()\nprint(await first)\n"
+        "said, both = [], threading.Barrier(2)\n"
+        "def start():\n    both.wait()\n"
+        "    try:\n        said.append(type(rlm('x', name='race')).__name__)\n"
+        "    except HostError as error:\n        said.append(error.id)\n"
+        "threads = [threading.Thread(target=start) for _ in range(2)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(sorted(said), await rlm.get('race'))"
+    )
+    wait = "open('begun', 'w').close()\nimport time\nwhile not os.path.exists('go'): time.sleep(0.05)"
+    result = await tree.run(
+        {"content": "I start.", "code": "import asyncio, os\n" + code},
+        {"content": "Done."},
+        {"for": "twin", "content": "-", "code": "import os\n" + wait},
+        {"for": "twin", "content": "The first's answer."},
+        {"for": "race", "content": "One of two."},
+    )
+    assert result["answer"] == "Done."
+    said = tree.printed()
+    assert "HostError there is a child twin already, running" in said
+    assert "twin: running\nThe first's answer." in said
+    assert "'name_taken'" in said
+    assert "One of two." in said
+    started = [c["name"] for c in tree.of("child") if c["state"] == "started"]
+    assert started == ["twin", "race"]
+    assert sorted(tree.names()) == ["race", "root", "twin"]
+    assert set(result["usage"]["nodes"]) == {"root", "root/twin", "root/race"}
+
+
+async def test_cousins_with_one_name_are_two(tree: Tree) -> None:
+    """A name is taken among the children of one session only: both run at once, each with its own node."""
+    ask = "h = rlm('as {of}', name='twin')\nprint(await h)"
+    await tree.run(
+        {"content": "-", "code": "a, b = rlm('x', name='a'), rlm('x', name='b')\nprint(await a, await b)"},
+        {"content": "Done."},
+        {"for": "a", "content": "-", "code": ask.format(of="a")},
+        {"for": "a", "content": "A."},
+        {"for": "b", "content": "-", "code": ask.format(of="b")},
+        {"for": "b", "content": "B."},
+        {"for": "twin", "content": "-", "code": MEET},
+        {"for": "twin", "content": "Met."},
+    )
+    assert "A. B." in tree.printed()
+    for name in ("a", "b"):
+        assert "Met." in tree.printed(name)
+    logs = [read_trajectory(folder).events for folder in tree.sessions.iterdir()]
+    nodes = sorted(str(e[0].data["node"]) for e in logs)
+    assert nodes == ["root", "root/a", "root/a/twin", "root/b", "root/b/twin"]
 
 
 async def test_each_way_a_child_can_end(tree: Tree) -> None:
