@@ -51,6 +51,8 @@ _TALK = (
     "I attach the number of my order again, as you asked",
     "we moved last spring and everything else went well",
 )
+#: Paths and times, which are not counted: so the page has the same numbers on every machine.
+_MACHINES_OWN = re.compile(r"(/[\w.+-]+)+|\b\d+\.\d s\b")
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def play(seen: Seen) -> Say:
     """The model's next reply: what a good one would say, found by rules."""
     messages = seen.messages
     last = str(messages[-1]["content"])
-    prompt = sum(len(json.dumps(message)) for message in messages) // 4
+    prompt = sum(len(_MACHINES_OWN.sub("-", json.dumps(message))) for message in messages) // 4
     if not seen.body.get("tools"):
         late, anger = any(words in last for words in _LATE), len(last) - len(last.rstrip("\n!")) - 1
         return _say(prompt, content=f"yes {anger}" if late else "no")
