@@ -19,6 +19,7 @@ from harnessctl.bootstrap.adapters import (
 )
 from harnessctl.bootstrap.opening import settings, store, store_at, unread_settings
 from harnessctl.config import Environment, Settings, read_environment
+from harnessctl.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from harnessctl.commands.safety import SafetyOptions
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l2_execution.python import PythonChoice
+    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
     from harnessctl.layers.l3_durable.store import HarnessStore
     from harnessctl.models.local_weights import OnProgress
     from harnessctl.rlm.ports import Watcher
@@ -69,7 +71,6 @@ def run_session(
         say_exposure,
         settle_trust,
     )
-    from harnessctl.domain.errors import UsageError
     from harnessctl.domain.ids import new_ulid
     from harnessctl.layers.l2_execution.protection import close_memory
 
@@ -154,6 +155,7 @@ def resume_session(
     from contextlib import closing
 
     from harnessctl.commands import resume as use_case
+    from harnessctl.commands.late_result import late_result
     from harnessctl.commands.safety import say_exposure
     from harnessctl.commands.sessions import find_session
     from harnessctl.layers.l2_execution.protection import close_memory
@@ -167,8 +169,19 @@ def resume_session(
     propose_left_behind(environment, here, watcher.note)
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
     with closing(stopped.recorder):
-        use_case.refuse_ended(stopped, task, use_case.merged_limits(stopped.limits, flags or {}))
         harness = store_at(stopped.home, environment)
+        try:
+            use_case.refuse_ended(stopped, task, use_case.merged_limits(stopped.limits, flags or {}))
+        except UsageError:
+            late = (
+                None if task.strip() else late_result(stopped, _work_tree(environment, harness, stopped.root))
+            )
+            if late is None:
+                raise
+            watcher.note(
+                f"session {stopped.session} had ended: its result was missing, and is made from its log"
+            )
+            return late
         use_case.restore_work_tree(stopped, LinkedTrees(environment))
         refuse_absent(harness.place, stopped.pin)
         refuse_revoked(harness.place, stopped.pin.commit, allow=allow_revoked)
@@ -247,8 +260,6 @@ def _in_loop(
     from contextlib import nullcontext
 
     from harnessctl.commands.building import RunPorts
-    from harnessctl.layers.l2_execution.environment import without_keys
-    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
     from harnessctl.layers.l3_durable.pins.live import LivePin
     from harnessctl.rlm.clock import SystemClock
     from harnessctl.rlm.inbox import Inbox
@@ -259,9 +270,7 @@ def _in_loop(
         ports = RunPorts(
             model=models.root,
             model_named=models.named,
-            worktree=GitWorkTree(
-                root or harness.root, harness.state_dir / "worktree", without_keys(environment.variables)
-            ),
+            worktree=_work_tree(environment, harness, root or harness.root),
             harness_state=harness.fence,
             clock=SystemClock(),
             watcher=watcher,
@@ -276,6 +285,13 @@ def _in_loop(
             await models.aclose()
 
     return asyncio.run(in_loop())
+
+
+def _work_tree(environment: Environment, harness: HarnessStore, root: Path) -> GitWorkTree:
+    from harnessctl.layers.l2_execution.environment import without_keys
+    from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
+
+    return GitWorkTree(root, harness.state_dir / "worktree", without_keys(environment.variables))
 
 
 def _with_harness(

@@ -115,10 +115,10 @@ async def finish(
     header = recorder.events[0].data if recorder.events else opening[0].data
     recorder.close()
     result = _result(spec, pin, ports, parts, end, header)
-    return RunOutcome(_kept(ports.worktree, result, recorder.folder), recorder.folder)
+    return RunOutcome(kept(ports.worktree, result, recorder.folder), recorder.folder)
 
 
-def _kept(worktree: WorkTree, result: RunResult, folder: Path) -> RunResult:
+def kept(worktree: WorkTree, result: RunResult, folder: Path) -> RunResult:
     """``result`` with its artifacts, written beside the log; where that fails it says so itself."""
     try:
         if result.changes:
@@ -160,7 +160,7 @@ def _result(
         usage=parts.budget.used,
         tree_before=header["tree"],
         tree_after=end.tree,
-        changes=_changes(ports.worktree, header["tree"], end.tree),
+        changes=changes_of(ports.worktree, header["tree"], end.tree),
         skipped=tuple(header["skipped"]),
         gates=last_runs(parts.journal.events),
         allowed_inputs=_allowed(parts.gates),
@@ -179,7 +179,7 @@ def _moved(name: str, ports: RunPorts, before: Mapping[str, str], after: Mapping
     return Moved(name, old, new, commit_of(name, old), commit_of(name, new))
 
 
-def _changes(worktree: WorkTree, before: str, after: str) -> tuple[FileChange, ...]:
+def changes_of(worktree: WorkTree, before: str, after: str) -> tuple[FileChange, ...]:
     """What changed; nothing where a full disk kept the state before from being recorded."""
     try:
         return worktree.changes(before, after)
