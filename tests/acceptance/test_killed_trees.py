@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from harnessctl.domain.event import Event
 from harnessctl.rlm.log import read_trajectory
 from tests.acceptance.conftest import COMMAND, Logs
 from tests.conftest import Git
-from tests.fakes.killing import check_history, processes_of
+from tests.fakes.killing import check_history, processes_of, until
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
@@ -57,34 +58,67 @@ def write_script(path: Path) -> str:
     return f"scripted:{path}"
 
 
-def work_through(repo: Git, logs: Logs, model: str, choose: random.Random, kills: int) -> dict[str, Any]:
-    """Run and resume, killed ``kills`` times or until it is done; the result."""
+@dataclass
+class Played:
+    """One tree, over all kills.
+
+    :ivar hits: kills of a process whose session had begun and not ended.
+    """
+
+    result: dict[str, Any]
+    hits: int
+
+
+def work_through(repo: Git, logs: Logs, model: str, choose: random.Random, kills: int) -> Played:
+    """Run and resume, killed ``kills`` times or until it is done.
+
+    A kill may come between the end in the log and ``result.json``: picking it up gives the result then.
+    """
+    hits = 0
     for attempt in range(kills + 1):
-        begun = any(log.read_bytes().count(b"\n") > 1 for log in logs.state.glob("*/*/sessions/*/log.jsonl"))
-        verb = ["sessions", "resume"] if begun else ["run", "--max-turns", "60", "--model", model, "x"]
+        verb = ["run", "--max-turns", "60", "--model", model, "x"]
+        if root_log(logs):
+            verb = ["sessions", "resume"]
         run = subprocess.Popen([COMMAND, *verb, "--json"], cwd=repo.root, stdout=subprocess.PIPE)
-        try:
-            last = attempt == kills
-            out, _ = run.communicate(timeout=100 if last else 0.9 + 2.2 * choose.random())
-        except subprocess.TimeoutExpired:
-            run.kill()
-            run.communicate()
-            continue
+        if attempt < kills:
+            # The first kill hits a tree at work; of the later ones some come while it starts.
+            if not hits or choose.random() < 0.8:
+                size = len(root_log(logs))
+                until(lambda size=size, run=run: run.poll() is not None or len(root_log(logs)) > size)
+            try:
+                out, _ = run.communicate(timeout=choose.random() * (2.2 if hits else 0.5))
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.communicate()
+                hits += b'"type":"end"' not in root_log(logs)
+                continue
+        else:
+            out, _ = run.communicate(timeout=100)
         found = json.loads(out)
-        if found.get("error", {}).get("id") == "session_ended":  # the kill came after its end
-            kept = list(logs.state.glob("*/*/sessions/*/result.json"))
-            if not kept:
-                pytest.skip("the kill came between the end and the result")
-            found = json.loads(kept[0].read_text())
+        if found.get("error", {}).get("id") == "session_ended":  # the kill came after its result
+            (kept,) = logs.state.glob("*/*/sessions/*/result.json")
+            found = json.loads(kept.read_text())
         assert found["answer"] == "All done.", found
-        return dict(found)
+        return Played(found, hits)
     raise AssertionError("it did not come to an end")
+
+
+def root_log(logs: Logs) -> bytes:
+    """The log of the session that no other one started; nothing while it has no header."""
+    for log in logs.state.glob("*/*/sessions/*/log.jsonl"):
+        content = log.read_bytes()
+        first = content.partition(b"\n")[0]
+        if b"\n" in content and json.loads(first)["data"]["parent"] is None:
+            return content
+    return b""
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 12))])
 def test_nothing_is_lost_and_nothing_counted_twice(logs: Logs, repo: Git, tmp_path: Path, seed: int) -> None:
     kills = 3 if seed == 1 else 8
-    result = work_through(repo, logs, write_script(tmp_path / "s.jsonl"), random.Random(seed), kills)
+    played = work_through(repo, logs, write_script(tmp_path / "s.jsonl"), random.Random(seed), kills)
+    result = played.result
+    assert played.hits, "no kill hit a tree at work"
     trajectories = [read_trajectory(log.parent) for log in logs.state.glob("*/*/sessions/*/log.jsonl")]
     assert not any(one.damage for one in trajectories)
     logged = {str(one.events[0].data["session"]): one.events for one in trajectories if one.events}
