@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import random
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from harnessctl.rlm.log import read_trajectory
-from tests.acceptance.conftest import Run, Script
+from tests.acceptance.conftest import COMMAND, Run, Script
 from tests.conftest import Git
-from tests.fakes.killing import check_history
+from tests.fakes.killing import Round, check_history, processes_of, until, write_script
 
 pytestmark = pytest.mark.kernel
 
@@ -72,6 +77,53 @@ def test_it_ends_as_storage_and_is_picked_up(
     trajectory = read_trajectory(folder)
     assert not trajectory.damage
     check_history(trajectory.events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_around_the_moment_when_the_disk_is_full(
+    repo: Git, small: Path, tmp_path: Path, seed: int
+) -> None:
+    """200 turns in 2 MB: killed as it fills up, killed again on the full disk, then there is space."""
+    choose, turns = random.Random(seed), 200
+    model = write_script(tmp_path / "script.jsonl", turns, "\nprint('x' * 15_000)")
+    played = Round(repo.root, small, model, turns, choose)
+    env = {**os.environ, "XDG_STATE_HOME": str(small)}
+
+    def begin(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [COMMAND, *arguments, "--json"]
+        return subprocess.Popen(
+            command, cwd=repo.root, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+
+    def stopped(host: subprocess.Popen[bytes]) -> None:
+        host.kill()
+        out, _ = host.communicate(timeout=60)
+        played.kills.append("host" if host.returncode == -signal.SIGKILL else "storage")
+        assert host.returncode == -signal.SIGKILL or b"storage" in out, out
+        played.session = played.folder.name
+        played.seen.append(played.log.read_bytes())
+        assert until(lambda: not processes_of(played.session), 10)
+
+    def free() -> int:
+        return shutil.disk_usage(small).free
+
+    near = choose.randrange(40, 140) * 1024  # a turn takes about 32 KiB
+    host = begin("run", "--model", model, "--max-turns", "400", "go")
+    assert until(lambda: host.poll() is not None or free() < near)
+    stopped(host)
+    for _ in range(4):
+        host = begin("sessions", "resume", played.session)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            host.wait(choose.random() * 1.5)
+        stopped(host)
+    assert "host" in played.kills
+    assert free() < 200 * 1024
+    grow(small)
+    host = begin("sessions", "resume", played.session)
+    out, _ = host.communicate(timeout=120)
+    assert json.loads(out)["answer"] == "All done."
+    played.check()
 
 
 def test_without_any_space_there_is_one_error(

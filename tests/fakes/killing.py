@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -24,10 +25,13 @@ from tests.acceptance.conftest import COMMAND
 CELL = "with open('trace', 'a') as f: f.write('{k}\\n')\nv{k} = {k}"
 
 
-def write_script(path: Path, turns: int) -> str:
-    """A model that does ``turns`` steps and says so."""
+def write_script(path: Path, turns: int, more: str = "") -> str:
+    """A model that does ``turns`` steps and says so.
+
+    :param more: what each cell does beside.
+    """
     lines: list[dict[str, Any]] = [
-        {"content": f"step {k}", "code": CELL.format(k=k)} for k in range(1, turns + 1)
+        {"content": f"step {k}", "code": CELL.format(k=k) + more} for k in range(1, turns + 1)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"content": "All done."}]))
     return f"scripted:{path}"
@@ -96,10 +100,13 @@ class Round:
                 assert until(lambda: {p.name for p in self.state.glob("harnessctl/*/sessions/*")} - before)
                 self.session = ({p.name for p in self.state.glob("harnessctl/*/sessions/*")} - before).pop()
                 assert until(self.log.exists)
-            if len(self.kills) < most_kills:
+            before_this = len(self.kills)
+            if before_this < most_kills:
                 self._kill_somewhere(host)
             out, err = host.communicate(timeout=240)
             if host.returncode == 0:
+                if self.kills[before_this:] in (["host"], ["all"]):  # it had ended already
+                    self.kills.pop()
                 assert json.loads(out)["answer"] == "All done."
                 return
             assert host.returncode == -signal.SIGKILL, (host.returncode, out[-500:], err[-2000:])
@@ -122,12 +129,13 @@ class Round:
             theirs = theirs[:1]
         if not ours and not theirs:
             return
+        hit = False
         for pid in [*ours, *theirs]:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        self.kills.append(what)
+                hit = True
+        if hit:
+            self.kills.append(what)
 
     def _cells(self) -> int:
         try:
