@@ -120,12 +120,31 @@ def user() -> Iterator[User]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def probe_in_a_run(user: User, server: FakeOpenAI, *options: str, **more: str) -> tuple[str, str, Any]:
-    """(what the probe printed, stderr, the result) of a run whose key is planted."""
-    planted = {"OPENAI_API_KEY": KEY, "HARNESSCTL_API_BASE": server.base_url, **more}
-    done = user.call(
-        str(COMMAND), "run", "--json", "--model", "openai/fake", *options, "look around", **planted
-    )
+#: What of the probe takes no time.
+ENVIRONMENTS = """
+import os, pathlib
+key = "".join(os.environ["PROBE_HALVES"].split()).encode()
+for process in pathlib.Path("/proc").glob("[0-9]*"):
+    try:
+        if key in (process / "environ").read_bytes():
+            print("environ of", (process / "comm").read_text())
+    except OSError:
+        pass
+"""
+#: A shell that stays while its argument runs below it, with the same environment.
+SHELL = ("sh", "-c", '"$@"; exit $?', "sh")
+
+
+def probe_in_a_run(
+    user: User, server: FakeOpenAI, *options: str, below: tuple[str, ...] = ()
+) -> tuple[str, str, Any]:
+    """(what the probe printed, stderr, the result) of a run whose key is planted.
+
+    :param below: the command that starts the run, with the key in its environment too.
+    """
+    planted = {**server.environment, "OPENAI_API_KEY": KEY}
+    run = (str(COMMAND), "run", "--json", "--model", "openai/fake", *options, "look around")
+    done = user.call(*below, *run, **planted)
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)
     assert KEY not in done.stdout + done.stderr
@@ -170,7 +189,7 @@ def test_without_the_closed_process_it_would(user: User) -> None:
         "from harnessctl.cli.main import main; main(sys.argv[1:])"
     )
     with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
-        planted = {"OPENAI_API_KEY": KEY, "HARNESSCTL_API_BASE": server.base_url}
+        planted = {**server.environment, "OPENAI_API_KEY": KEY}
         user.call(sys.executable, "-c", code, "run", "--json", "--model", "openai/fake", "x", **planted)
     told = json.dumps(server.requests[1].messages)
     assert "environ of" in told
@@ -191,8 +210,7 @@ def test_a_shell_that_holds_the_key_is_named(user: User) -> None:
             "sh",
             "-c",
             f"{COMMAND} run --model openai/fake x; true",
-            OPENAI_API_KEY=KEY,
-            HARNESSCTL_API_BASE=server.base_url,
+            **{**server.environment, "OPENAI_API_KEY": KEY},
         )
     assert "has OPENAI_API_KEY in its environment" in done.stderr
     assert "Only --sandbox prevents that" in done.stderr
@@ -201,17 +219,28 @@ def test_a_shell_that_holds_the_key_is_named(user: User) -> None:
 
 @pytest.mark.parametrize("shell", [False, True])
 def test_in_the_sandbox_the_probe_finds_none(user: User, shell: bool) -> None:
-    """As an unprivileged user, below a shell that holds the key."""
+    """As an unprivileged user; also below a shell that holds the key, and beside a process that does."""
     with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
         if shell:
-            keeper = user.start("sleep", "60", OPENAI_API_KEY=KEY)
-        said, stderr, result = probe_in_a_run(user, server, "--sandbox")
+            beside = user.start("sleep", "60", OPENAI_API_KEY=KEY)
+        said, stderr, result = probe_in_a_run(user, server, "--sandbox", below=SHELL if shell else ())
         if shell:
-            keeper.kill()
-            keeper.communicate()
+            beside.kill()
+            beside.communicate()
     assert "FOUND []" in said, (said, stderr)
     assert "Only --sandbox" not in stderr
     assert result["sandbox"] == {"network": True}
+
+
+def test_below_a_shell_without_the_sandbox_it_would(user: User) -> None:
+    """The control: a cell finds the key in the environment of a process above the run."""
+    with FakeOpenAI([Say("I look.", code=ENVIRONMENTS), Say("Done.")]) as server:
+        user.call(
+            *SHELL,
+            *(str(COMMAND), "run", "--json", "--model", "openai/fake", "look around"),
+            **{**server.environment, "OPENAI_API_KEY": KEY},
+        )
+    assert "environ of sh" in json.dumps(server.requests[1].messages)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root is what it is about")
