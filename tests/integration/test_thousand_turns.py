@@ -20,7 +20,7 @@ from harnessctl.models.script import read_script
 from harnessctl.models.scripted import ScriptedClient
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.interrupts import Interrupts
-from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.log import read_trajectory
 from tests.fakes.long_sessions import FACT, FACT_TURN, check_compactions
 from tests.fakes.runtime import PlainTree, SeenWatcher, StillFence
 
@@ -100,4 +100,3 @@ async def test_a_fact_of_turn_three(tmp_path: Path, turns: int) -> None:
     summaries = [e.data["by"] for e in events if e.type == "compaction" and e.data["what"] == "evict"]
     assert summaries[0] == "model"
     assert turns < 1_000 or "log" in summaries
-    assert (outcome.folder / LOG_NAME).exists()
