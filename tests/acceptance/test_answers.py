@@ -15,6 +15,7 @@ from tests.acceptance.conftest import COMMAND, Logs, Run, Script, outside_pytest
 from tests.conftest import Git
 from tests.fakes.harness import add, propose, started, store_of
 from tests.fakes.history import Hand, land, learned, update_of
+from tests.fakes.terminal import pseudo_terminal
 
 TOKEN = "ghp_" + "k3Jx8Qw2ZpLm" * 3
 
@@ -202,15 +203,11 @@ def test_refine_says_what_it_does(harnessctl: Run, script: Script, repo: Git, lo
     assert lines[1].startswith("asks scripted/")
     assert "once more, to mend its reply" in lines[2]
     assert harnessctl("refine", "--model", script(*replies), "--json", cwd=repo.root).err == ""
-    ours, theirs = os.openpty()
-    try:
+    with pseudo_terminal() as (ours, theirs):
         env = {**outside_pytest(), "TERM": "xterm"}
         command = [COMMAND, "refine", "--model", script(*replies)]
-        done = subprocess.run(command, cwd=repo.root, env=env, stderr=theirs, timeout=60, check=True)  # type: ignore[assignment]
+        subprocess.run(command, cwd=repo.root, env=env, stderr=theirs, timeout=60, check=True)
         shown = os.read(ours, 100_000).decode()
-    finally:
-        os.close(ours)
-        os.close(theirs)
     assert "asks scripted/" in shown
     assert "\x1b[" in shown, "one line that is written over"
 

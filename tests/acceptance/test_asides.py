@@ -39,9 +39,16 @@ def answers(seen: Seen) -> Answer:
 
 
 def run_it(harnessctl: Run, repo: Git, server: FakeOpenAI, *more: str, code: int = 0) -> dict[str, object]:
-    env = {"OPENAI_API_KEY": "sk-test", "HARNESSCTL_API_BASE": server.base_url}
     done = harnessctl(
-        "run", "--json", "--model", "openai/gpt-4o", *more, "ask", cwd=repo.root, env=env, code=code
+        "run",
+        "--json",
+        "--model",
+        "openai/gpt-4o",
+        *more,
+        "ask",
+        cwd=repo.root,
+        env=server.environment,
+        code=code,
     )
     result: dict[str, object] = done.json()
     return result

@@ -24,6 +24,7 @@ from tests.conftest import Git
 from tests.fakes.harness import land, store_of
 from tests.fakes.history import by_hand
 from tests.fakes.openai_server import FakeOpenAI, Say
+from tests.fakes.runs import until_cell
 
 pytestmark = pytest.mark.kernel
 
@@ -133,8 +134,7 @@ def test_an_ending(script: Script, logs: Logs, harnessed: Git, status: RunStatus
         out = run(case, [*options, "--model", script(*case.model)], logs, harnessed, {})
     else:
         with FakeOpenAI(case.model) as server:
-            env = {"HARNESSCTL_API_BASE": server.base_url, "OPENAI_API_KEY": "planted"}
-            out = run(case, [*options, "--model", "openai/fake"], logs, harnessed, env)
+            out = run(case, [*options, "--model", "openai/fake"], logs, harnessed, server.environment)
     code, printed = out
     tool = subprocess.run([sys.executable, "-m", "json.tool"], input=printed, capture_output=True, check=True)
     result = json.loads(tool.stdout)
@@ -178,14 +178,6 @@ def run(case: Case, arguments: list[str], logs: Logs, repo: Git, env: Mapping[st
     out, err = process.communicate(timeout=120)
     assert b"Traceback" not in err
     return process.returncode, out
-
-
-def until_cell(logs: Logs) -> None:
-    end = time.monotonic() + 60
-    while not any(b'"type":"cell"' in p.read_bytes() for p in logs.state.glob("*/*/sessions/*/log.jsonl")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    time.sleep(0.3)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.acceptance.conftest import COMMAND, Run
 from tests.conftest import Git
 from tests.fakes.harness import Make, started, store_of
 from tests.fakes.history import land, learned, log, log_file, update_of
+from tests.fakes.terminal import pseudo_terminal
 
 
 def test_every_new_verb_teaches(repo: Git, harnessctl: Run) -> None:
@@ -131,8 +132,7 @@ def test_review_edit_asks_on_a_terminal_whether_to_edit_again(repo: Git, tmp_pat
         "p.write_text(text.replace('description: a: b', 'description: better') if bad\n"
         "    else text.replace('description: about a', 'description: a: b'))\n"
     )
-    ours, theirs = os.openpty()
-    try:
+    with pseudo_terminal() as (ours, theirs):
         os.write(ours, b"y\n")
         done = subprocess.run(
             [COMMAND, "review", "edit", waiting.id],
@@ -143,9 +143,6 @@ def test_review_edit_asks_on_a_terminal_whether_to_edit_again(repo: Git, tmp_pat
             timeout=120,
             check=False,
         )
-    finally:
-        os.close(ours)
-        os.close(theirs)
     assert done.returncode == 0, done.stderr
     assert b"edit again?" in done.stderr
     assert b"edited" in done.stdout

@@ -48,12 +48,8 @@ TOLD = {
 def talk(harnessctl: Run, repo: Git, *answers: Answer, code: int = 0) -> FakeOpenAI:
     """A run with these replies; the server with the requests it saw."""
     with FakeOpenAI(answers) as server:
-        harnessctl(*RUN, cwd=repo.root, env=env_of(server), code=code)
+        harnessctl(*RUN, cwd=repo.root, env=server.environment, code=code)
     return server
-
-
-def env_of(server: FakeOpenAI) -> dict[str, str]:
-    return {"OPENAI_API_KEY": "sk-test", "HARNESSCTL_API_BASE": server.base_url}
 
 
 def results(server: FakeOpenAI) -> list[str]:
@@ -117,12 +113,12 @@ def test_after_a_resume(harnessctl: Run, logs: Logs, repo: Git, how: str) -> Non
     cells += [Say("on", code=sleep)] if how == "killed" else []
     with FakeOpenAI([*cells, Say("on", code="print('rows' in globals())"), Say("Done.")]) as server:
         if how == "limit":
-            harnessctl(*RUN, "--max-turns", "2", cwd=repo.root, env=env_of(server), code=5)
+            harnessctl(*RUN, "--max-turns", "2", cwd=repo.root, env=server.environment, code=5)
             options = ["--max-turns", "9"]
         else:
             kill_in_cell(repo, logs, server, 3)
             options = []
-        harnessctl("sessions", "resume", *options, cwd=repo.root, env=env_of(server))
+        harnessctl("sessions", "resume", *options, cwd=repo.root, env=server.environment)
     told = next(m["content"] for m in server.requests[-1].messages if "Lost with it" in str(m["content"]))
     assert set(manifest(told)) == TOLD
     assert results(server)[-1].startswith("False")
@@ -133,10 +129,10 @@ def test_after_a_resume(harnessctl: Run, logs: Logs, repo: Git, how: str) -> Non
 
 def test_a_second_resume_tells_nothing_twice(harnessctl: Run, logs: Logs, repo: Git) -> None:
     with FakeOpenAI([Say("on", code=MAKE), *[Say("on", code="1")] * 3, Say("Done.")]) as server:
-        harnessctl(*RUN, "--max-turns", "1", cwd=repo.root, env=env_of(server), code=5)
+        harnessctl(*RUN, "--max-turns", "1", cwd=repo.root, env=server.environment, code=5)
         for turns, code in (("2", 5), ("3", 5), ("9", 0)):
             options = ("--max-turns", turns)
-            harnessctl("sessions", "resume", *options, cwd=repo.root, env=env_of(server), code=code)
+            harnessctl("sessions", "resume", *options, cwd=repo.root, env=server.environment, code=code)
     texts = json.dumps(server.requests[-1].body)
     assert texts.count("Lost with it") == 1
     assert [bool(r["text"]) for r in repairs(logs, "resume")] == [True, True, True]
@@ -147,7 +143,7 @@ def kill_in_cell(repo: Git, logs: Logs, server: FakeOpenAI, cell: int) -> None:
     run = subprocess.Popen(
         [COMMAND, *RUN],
         cwd=repo.root,
-        env={**outside_pytest(), **env_of(server)},
+        env={**outside_pytest(), **server.environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

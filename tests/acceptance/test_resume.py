@@ -152,11 +152,10 @@ def test_a_provider_is_never_shown_an_open_call(harnessctl: Run, logs: Logs, rep
     """loop-01 through the real client: each call in the request is answered right after it."""
     two = Say("go", calls=(("ipython", json.dumps({"code": "1"})), ("ipython", json.dumps({"code": SLEEP}))))
     with FakeOpenAI([two, Say("Done.")]) as server:
-        env = {"OPENAI_API_KEY": "sk-x", "HARNESSCTL_API_BASE": server.base_url}
         run = subprocess.Popen(
             [COMMAND, "run", "--model", "openai/gpt-4o", "x"],
             cwd=repo.root,
-            env={**os.environ, **env},
+            env={**os.environ, **server.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -165,7 +164,7 @@ def test_a_provider_is_never_shown_an_open_call(harnessctl: Run, logs: Logs, rep
         until_cell(logs, 2)
         run.kill()
         run.wait()
-        done = harnessctl("sessions", "resume", "--json", cwd=repo.root, env=env).json()
+        done = harnessctl("sessions", "resume", "--json", cwd=repo.root, env=server.environment).json()
         assert done["answer"] == "Done."
         messages = server.requests[-1].messages
     at = next(n for n, m in enumerate(messages) if m.get("tool_calls"))

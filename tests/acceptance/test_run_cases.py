@@ -21,7 +21,7 @@ import pytest
 
 from tests.acceptance.conftest import COMMAND, Done, Logs, Run, outside_pytest
 from tests.conftest import Git
-from tests.fakes.killing import processes_of
+from tests.fakes.killing import processes_of, until
 from tests.fakes.openai_server import Answer, Fail, FakeOpenAI, Say, Seen
 
 pytestmark = pytest.mark.kernel
@@ -45,7 +45,7 @@ class Served:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"OPENAI_API_KEY": "sk-test", "HARNESSCTL_API_BASE": self.server.base_url}
+        return self.server.environment
 
     def __call__(self, *answers: Answer, options: tuple[str, ...] = (), code: int | None = 0) -> Any:
         """The result object of one run."""
@@ -100,15 +100,6 @@ def running(served: Served) -> Iterator[list[subprocess.Popen[bytes]]]:
     for run in begun:
         run.kill()
         run.wait()
-
-
-def until(done: Any, seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if done():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def cells(*codes: str) -> list[Say]:

@@ -26,7 +26,7 @@ def begin(repo: Git, model: str, *more: str) -> subprocess.Popen[bytes]:
 
 def until_cell(logs: Logs, number: int = 1) -> None:
     """Until that cell runs: its record is written before it starts."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         for path in logs.state.glob("harnessctl/*/sessions/*/log.jsonl"):
             if path.read_bytes().count(b'"type":"cell"') >= number:

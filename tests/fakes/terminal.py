@@ -9,7 +9,8 @@ import re
 import select
 import subprocess
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.acceptance.conftest import COMMAND
@@ -18,6 +19,17 @@ from tests.acceptance.conftest import COMMAND
 SILENCE_S = 60
 #: Colours, and where the cursor goes.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@contextmanager
+def pseudo_terminal() -> Iterator[tuple[int, int]]:
+    """Both ends of a terminal, for one stream of a command: (ours, the command's)."""
+    ours, theirs = pty.openpty()
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 class Terminal:
