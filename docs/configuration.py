@@ -27,9 +27,9 @@ A key that nothing reads is no error: `run`, `status` and `doctor` name it, with
 
 TAIL = """
 ## The kernel and the model's replies
-`run --python PATH` or `run --kernel NAME` (an installed Jupyter kernel with a Python of its own) says what cells
-run on. `run --protocol tool|fence` outranks what is known of the model: `tool` offers it one tool, `fence` asks for
-one fenced block.
+`run --python PATH` or `run --kernel NAME` (an installed Jupyter kernel with a Python of its own) says what
+cells run on. `run --protocol tool|fence` outranks what is known of the model: `tool` offers it one tool,
+`fence` asks for one fenced block.
 
 ## The prompt
 `prompt.tokens` (2000) bounds what the system prompt shows of the harness; `harnessctl prompt --explain` says
