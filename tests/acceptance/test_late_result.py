@@ -89,3 +89,15 @@ def test_a_spent_limit_keeps_its_exit_code(harnessctl: Run, script: Script, logs
     cut_off(folder_of(logs))
     done = harnessctl("sessions", "resume", "--json", "--max-turns", "9", cwd=repo.root).json()
     assert done["answer"] == "Done."
+
+
+def test_a_ref_that_moved_is_still_refused(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
+    """Only where the ref was is not in the log: its digests are."""
+    harnessctl("init", cwd=repo.root)
+    code = "!git update-ref -d refs/heads/harness"
+    model = script({"content": "-", "code": code}, {"content": "Done."})
+    harnessctl("run", "--model", model, "x", cwd=repo.root, code=6)
+    lost = cut_off(folder_of(logs))
+    again = harnessctl("sessions", "resume", "--json", cwd=repo.root, code=6).json()
+    assert again["moved"] == [{**move, "before_commit": None, "after_commit": None} for move in lost["moved"]]
+    assert {**again, "moved": []} == {**lost, "moved": []}
