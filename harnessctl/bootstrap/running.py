@@ -78,6 +78,12 @@ def run_session(
     options = safety or SafetyOptions()
     environment = read_environment()
     harness = store(environment)
+    if harness.repository.root is None:
+        raise UsageError(
+            f"{harness.root} is a bare repository: there are no files to work on",
+            id="no_work_tree",
+            hint="run in a clone or a work tree of it; git config core.bare says whether it is bare",
+        )
     propose_left_behind(environment, harness, watcher.note)
     pin = harness.pin(at, allow_revoked=allow_revoked)
     snapshot = harness.snapshot_at(pin.commit)

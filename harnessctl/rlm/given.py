@@ -21,28 +21,30 @@ def word(name: str, value: Any) -> str | None:
 def count(name: str, value: Any) -> int | None:
     """A whole number from 1 on, also as ``1e5``; None stays None.
 
-    :raises UsageError: ``bad_limit``.
+    :raises UsageError: ``bad_number``.
     """
     if value is None:
         return None
     if _is_number(value) and value >= 1 and value == int(value):
         return int(value)
     raise UsageError(
-        f"{name}={value!r} is no limit", id="bad_limit", hint="give a whole number from 1 on, or leave it out"
+        f"{name}={value!r} is no number",
+        id="bad_number",
+        hint="give a whole number from 1 on, or leave it out",
     )
 
 
 def seconds(name: str, value: Any) -> float | None:
     """A time from 0 on; None stays None.
 
-    :raises UsageError: ``bad_limit``.
+    :raises UsageError: ``bad_number``.
     """
     if value is None:
         return None
     if _is_number(value) and value >= 0:
         return float(value)
     raise UsageError(
-        f"{name}={value!r} is no time", id="bad_limit", hint="give seconds from 0 on, or leave it out"
+        f"{name}={value!r} is no time", id="bad_number", hint="give seconds from 0 on, or leave it out"
     )
 
 

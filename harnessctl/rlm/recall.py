@@ -19,6 +19,7 @@ from harnessctl.domain.event import Event, EventType, event_text, is_aside
 from harnessctl.layers.l1_context.landmarks import Address, parse_address
 from harnessctl.layers.l1_context.outline import outline
 from harnessctl.rlm.door import Handler
+from harnessctl.rlm.given import count
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.log import LOG_NAME, read_blob, read_trajectory
 from harnessctl.rlm.recall_index import BATCH, Index
@@ -27,6 +28,8 @@ from harnessctl.rlm.recall_index import BATCH, Index
 SLICE = 1_000_000
 #: Hits at most.
 MOST_HITS = 100
+#: Hits when a cell does not say how many.
+USUAL_HITS = 8
 #: Generations between a session and one whose log it may read.
 MOST_GENERATIONS = 16
 
@@ -99,7 +102,7 @@ class Recall:
         self._note()
         words = what.get("words")
         words = words if isinstance(words, str) else " ".join(map(str, words or ()))
-        k = max(1, min(MOST_HITS, int(what.get("k") or 8)))
+        k = min(MOST_HITS, count("k", what.get("k")) or USUAL_HITS)
         events, stop = self._journal.events, self._settled()
         hits = await self._submit(self._index.search, events, stop, words, k)
         return [_shown(events[hit.n], hit.quote) for hit in hits]
@@ -142,9 +145,8 @@ class Recall:
         self._note()
         session = str(what.get("session") or "").upper()
         events = self._journal.events if self._own(session) else await self._others(session)
-        return outline(
-            events[: self._settled()] if self._own(session) else events, what.get("first"), what.get("last")
-        )
+        told = events[: self._settled()] if self._own(session) else events
+        return outline(told, count("first", what.get("first")), count("last", what.get("last")))
 
     async def _events(self, address: Address) -> Sequence[Event]:
         own = self._own(address.session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -203,6 +204,29 @@ def test_a_second_run_is_refused_or_gets_its_own_tree(
     )
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
+
+
+def test_a_work_tree_that_was_deleted_is_made_again(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    model = script({"content": "a", "code": SLEEP}, {"content": "Done."})
+    run = begin(repo, model, "--worktree")
+    until_cell(logs)
+    run.kill()
+    run.communicate()
+    made = repo.root.with_name(f"{repo.root.name}-{folder_of(logs).name.lower()}")
+    shutil.rmtree(made)
+    done = harnessctl("sessions", "resume", "--json", cwd=repo.root)
+    assert done.json()["answer"] == "Done."
+
+
+def test_a_bare_repository_has_nothing_to_run_on(
+    harnessctl: Run, script: Script, repo: Git, tmp_path: Path
+) -> None:
+    repo("clone", "-q", "--bare", str(repo.root), str(tmp_path / "bare.git"))
+    model = script({"content": "Done."})
+    done = harnessctl("run", "--json", "--model", model, "x", cwd=tmp_path / "bare.git", code=2)
+    assert done.json()["error"]["id"] == "no_work_tree"
 
 
 def test_a_refused_run_leaves_no_work_tree(harnessctl: Run, script: Script, repo: Git) -> None:

@@ -192,7 +192,7 @@ async def test_what_cannot_be_started_is_said_in_the_cell(tree: Tree) -> None:
         "no subagent 'nobody'",
         "there is no model 'some/other'",
         "the limit of 1 children over the whole tree is reached",
-        "max_turns=0 is no limit",
+        "max_turns=0 is no number",
         "no child 'nobody'; there are: one",
     ):
         assert words in said, words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -236,6 +237,18 @@ def test_what_was_kept_goes_when_no_session_needs_it(repo: Git, tmp_path: Path) 
     assert sweep(keep, (), running=False) > 0
     assert not kept(keep)
     assert sweep(tmp_path / "none", (), running=False) == 0
+
+
+def test_a_state_folder_that_was_removed_is_not_made_anew(repo: Git, tmp_path: Path) -> None:
+    """It would be open to others, where it was the user's alone."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    tree = GitWorkTree(repo.root, state / "keep", os.environ)
+    tree.tree_hash()
+    shutil.rmtree(state)
+    repo.write("app.py", "print('changed')\n")
+    tree.tree_hash()
+    assert not state.exists()
 
 
 def _empty(repo: Git, keep: Path) -> str:

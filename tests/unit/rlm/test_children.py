@@ -195,6 +195,6 @@ async def test_limits_may_be_written_as_floats_and_are_whole_numbers(folder: Pat
         assert (spec.tokens, spec.turns, spec.wall_s) == (100_000, 3, 2.0)
         assert (type(spec.tokens), type(spec.turns)) == (int, int)
         for wrong in ({"max_turns": 2.5}, {"max_tokens": 0}, {"max_time": -1}, {"max_turns": True}):
-            with pytest.raises(UsageError, match=r"is no (limit|time)") as caught:
+            with pytest.raises(UsageError, match=r"is no (number|time)") as caught:
                 await one.ask("spawn", task="x", **wrong)
             assert "leave it out" in caught.value.hint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.layers.l1_context.landmarks import Address, parse_address
 from harnessctl.rlm import recall
 from harnessctl.rlm.log import LOG_NAME
@@ -71,6 +71,12 @@ async def test_what_is_not_there_is_said(session: Session, address: str, words: 
     with pytest.raises(HarnessError) as caught:
         await session.expand(address)
     assert words in f"{caught.value.message}; {caught.value.hint}"
+
+
+async def test_odd_numbers_are_refused_in_words(session: Session) -> None:
+    for call, what in (("outline", {"first": "a"}), ("outline", {"last": 1.5}), ("search", {"k": "many"})):
+        with pytest.raises(UsageError, match="is no number"):
+            await session.ask(f"history.{call}", words="x", **what)
 
 
 async def test_output_that_lies_beside_the_log(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

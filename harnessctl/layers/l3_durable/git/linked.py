@@ -20,7 +20,9 @@ def add_linked(root: Path, path: Path, commit: str, variables: Mapping[str, str]
 
     :raises HarnessError: it cannot be made; nothing is left behind.
     """
-    run_git(["worktree", "add", "--quiet", "--detach", "--no-checkout", str(path), commit], root, variables)
+    # Forced: git refuses a path that it still knows from a work tree which somebody deleted.
+    options = ["--force", "--quiet", "--detach", "--no-checkout"]
+    run_git(["worktree", "add", *options, str(path), commit], root, variables)
     try:
         repository = pygit2.Repository(str(path))
         repository.reset(pygit2.Oid(hex=commit), ResetMode.HARD)

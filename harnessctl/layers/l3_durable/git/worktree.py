@@ -159,6 +159,8 @@ class GitWorkTree:
         with suppress(OSError):
             os.utime(path)  # it is there; what is needed now is not swept away as old
             return
+        if not self._keep.parent.is_dir():
+            return  # the state folder was removed meanwhile: it is not for us to make it, with what rights
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
