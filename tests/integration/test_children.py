@@ -410,4 +410,5 @@ async def test_a_child_works_as_a_subagent_and_with_a_model_of_its_own(tree: Tre
     headers = {name: tree.of("header", name)[0] for name in ("a", "b", "c")}
     assert headers["a"]["agent"] == "subagents/api-reviewer"
     assert [headers[name]["model_name"] for name in ("a", "b", "c")] == ["found/small", "", "found/small"]
-    assert any("asks for the model haiku, which is not known here" in note for note in tree.watcher.notes)
+    said = "asks for the model haiku, which cannot be had: no model is known as 'haiku'"
+    assert any(said in note for note in tree.watcher.notes)
