@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from harnessctl.cli.streams import silence
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.safe_text import visible
 
@@ -26,12 +27,22 @@ def report_error(error: HarnessError, *, as_json: bool) -> int:
 
     message, hint = mask(error.message), error.hint and mask(error.hint)
     if as_json:
-        print(json.dumps({"error": {"id": error.id, "message": message, "hint": hint}}, ensure_ascii=False))
+        _print_object({"error": {"id": error.id, "message": message, "hint": hint}})
     else:
         print(f"error: {visible(message)}", file=sys.stderr)
         if hint:
             print(f"hint: {visible(hint)}", file=sys.stderr)
     return int(error.exit_code)
+
+
+def _print_object(value: object) -> None:
+    """One JSON object on stdout; on stderr where stdout takes nothing, which may be the very failure."""
+    line = json.dumps(value, ensure_ascii=False)
+    try:
+        print(line, flush=True)
+    except OSError:
+        silence(sys.stdout)
+        print(line, file=sys.stderr)
 
 
 def report_usage(error: Any, *, as_json: bool) -> int:

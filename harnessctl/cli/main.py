@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from harnessctl.cli.failure import report_denied, report_error, report_internal, report_usage
+from harnessctl.cli.streams import fading_stderr, silence
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.ids import suggestion
 
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except OSError:  # said already, or nobody is left to be told
-        _silence_stdout()
+        silence(sys.stdout)
         code = code or int(ExitCode.FAILED)
     sys.exit(code)
 
@@ -165,6 +166,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Run the command line on ``argv`` (without the program's name); the exit code."""
     _open_missing_streams()
+    with fading_stderr():
+        return _run(argv)
+
+
+def _run(argv: list[str]) -> int:
     as_json = any(word in ("--json", "--json-events") for word in argv[: _end_of_options(argv)])
     try:
         if sys.platform == "win32":
@@ -180,7 +186,7 @@ def run(argv: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        _silence_stdout()  # the reader went away: `harnessctl log | head`
+        silence(sys.stdout)  # the reader went away: `harnessctl log | head`
         return int(ExitCode.FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -193,11 +199,6 @@ def run(argv: list[str]) -> int:
             return report_usage(error, as_json=as_json)
         return report_internal(error, argv, as_json=as_json)
     return code if isinstance(code, int) else 0
-
-
-def _silence_stdout() -> None:
-    """Point stdout elsewhere, so that the interpreter's own flush at exit neither fails nor speaks."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_missing_streams() -> None:

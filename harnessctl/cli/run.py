@@ -12,10 +12,11 @@ from harnessctl.bootstrap import opening, running
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
+from harnessctl.cli.streams import Fading, fading_stdout
 from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
-from harnessctl.domain.errors import UsageError
+from harnessctl.domain.errors import ExitCode, UsageError
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.safe_text import visible_line
 
@@ -124,31 +125,32 @@ def command(
         "run.protocol": protocol or None,
         "prompt.files_tokens": 0 if no_repository_files else None,
     }
-    with watcher_for(as_json=as_json, json_events=json_events) as watcher:
-        outcome = running.run_session(
-            task=_task(task),
-            model=model or None,
-            at=at or None,
-            **kernel_choice(python, kernel),
-            flags=flags,
-            skip_broken=skip_broken,
-            allow_revoked=allow_revoked,
-            safety=SafetyOptions(
-                gates=_gates(gate or ()),
-                gate_inputs=tuple(gate_input or ()),
-                allow_gate_inputs=tuple(allow_gate_input or ()),
-                no_gates=no_gates,
-                sandbox=sandbox,
-                network=_network(sandbox_network, sandbox=sandbox),
-                trust=trust,
-                ask=watcher.ask if sys.stdin.isatty() and sys.stderr.isatty() and not as_json else None,
-            ),
-            worktree=worktree,
-            watcher=watcher,
-            steering=steering_for(watcher),
-            on_progress=watcher.progress,
-        )
-    conclude(outcome, watcher, as_json=as_json, json_events=json_events)
+    with fading_stdout() as out:
+        with watcher_for(as_json=as_json, json_events=json_events) as watcher:
+            outcome = running.run_session(
+                task=_task(task),
+                model=model or None,
+                at=at or None,
+                **kernel_choice(python, kernel),
+                flags=flags,
+                skip_broken=skip_broken,
+                allow_revoked=allow_revoked,
+                safety=SafetyOptions(
+                    gates=_gates(gate or ()),
+                    gate_inputs=tuple(gate_input or ()),
+                    allow_gate_inputs=tuple(allow_gate_input or ()),
+                    no_gates=no_gates,
+                    sandbox=sandbox,
+                    network=_network(sandbox_network, sandbox=sandbox),
+                    trust=trust,
+                    ask=watcher.ask if sys.stdin.isatty() and sys.stderr.isatty() and not as_json else None,
+                ),
+                worktree=worktree,
+                watcher=watcher,
+                steering=steering_for(watcher),
+                on_progress=watcher.progress,
+            )
+        conclude(outcome, watcher, out, as_json=as_json, json_events=json_events)
 
 
 def _network(wanted: bool | None, *, sandbox: bool) -> bool:
@@ -172,8 +174,13 @@ def kernel_choice(python: str, kernel: str) -> dict[str, str | None]:
     return {"python": python or None, "kernel": kernel or None}
 
 
-def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, json_events: bool) -> NoReturn:
-    """Print the result as it was asked for, and exit with the run's code."""
+def conclude(
+    outcome: RunOutcome, watcher: watching.Notes, out: Fading, *, as_json: bool, json_events: bool
+) -> NoReturn:
+    """Print the result as it was asked for, and exit with the run's code.
+
+    :param out: stdout. Where it could not take everything, success is no longer what a caller should read.
+    """
     result = masked_value(outcome.result.to_json(), opening.mask())
     if json_events:
         print(json.dumps({"type": "result", **result}, ensure_ascii=True), flush=True)
@@ -181,7 +188,12 @@ def conclude(outcome: RunOutcome, watcher: watching.Notes, *, as_json: bool, jso
         print_json(result)
     else:
         _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
-    raise typer.Exit(int(outcome.exit_code))
+    out.flush()
+    code = int(outcome.exit_code)
+    if out.unwritten is not None:
+        note(f"stdout could not be written ({out.unwritten.strerror}); the result is in {outcome.folder}")
+        code = code or int(ExitCode.FAILED)
+    raise typer.Exit(code)
 
 
 def steering_for(watcher: watching.Notes) -> TypedLines | None:

@@ -13,6 +13,7 @@ import typer
 
 from harnessctl.bootstrap import opening, reading, running
 from harnessctl.cli.output import note, print_json, say, table
+from harnessctl.cli.streams import fading_stdout
 from harnessctl.domain.errors import HarnessError, UsageError
 
 app = typer.Typer(
@@ -246,20 +247,21 @@ def resume_command(
         "budgets.depth": max_depth,
         "budgets.children": max_children,
     }
-    with watcher_for(as_json=as_json, json_events=json_events) as watcher:
-        outcome = running.resume_session(
-            session=session,
-            task=task,
-            model=model or None,
-            **kernel_choice(python, kernel),
-            flags=flags,
-            allow_revoked=allow_revoked,
-            trust=trust,
-            watcher=watcher,
-            steering=steering_for(watcher),
-            on_progress=watcher.progress,
-        )
-    conclude(outcome, watcher, as_json=as_json, json_events=json_events)
+    with fading_stdout() as out:
+        with watcher_for(as_json=as_json, json_events=json_events) as watcher:
+            outcome = running.resume_session(
+                session=session,
+                task=task,
+                model=model or None,
+                **kernel_choice(python, kernel),
+                flags=flags,
+                allow_revoked=allow_revoked,
+                trust=trust,
+                watcher=watcher,
+                steering=steering_for(watcher),
+                on_progress=watcher.progress,
+            )
+        conclude(outcome, watcher, out, as_json=as_json, json_events=json_events)
 
 
 def _short(task: str) -> str:
