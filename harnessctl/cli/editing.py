@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +18,7 @@ from harnessctl.commands.review_edit import editor
 from harnessctl.domain.errors import HarnessError
 
 Saved = TypeVar("Saved")
+STDERR = 2
 
 
 def tell_draft(draft: Draft[Any]) -> None:
@@ -32,9 +35,9 @@ def edit_until_saved(command: str, paths: Callable[[], tuple[Path, ...]], save: 
     :param command: the user's editor.
     :raises HarnessError: what ``save`` raised last, when there is nobody to ask or they had enough.
     """
-    open_editor = editor(command)
     while True:
-        open_editor(paths())
+        with _screen() as screen:
+            editor(command, screen)(paths())
         try:
             return save()
         except HarnessError as error:
@@ -43,3 +46,20 @@ def edit_until_saved(command: str, paths: Callable[[], tuple[Path, ...]], save: 
             report_error(error, as_json=False)
             if not typer.confirm("edit again?", default=True, err=True):
                 raise
+
+
+@contextmanager
+def _screen() -> Iterator[int | None]:
+    """Where an editor draws: not on a stdout that is no terminal, which is to hold our result alone."""
+    if sys.stdout.isatty():
+        yield None
+        return
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # none controls us
+        yield STDERR
+        return
+    try:
+        yield terminal
+    finally:
+        os.close(terminal)

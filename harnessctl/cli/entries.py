@@ -147,16 +147,16 @@ def edit_command(
     changed meanwhile is never overwritten. To give up, leave the text as it was.
     """
     from harnessctl.cli.editing import edit_until_saved, tell_draft
-    from harnessctl.commands.edit import entry_path, open_entry, save_entry
+    from harnessctl.commands.edit import editing, entry_path, save_entry
 
     store = opening.store()
-    draft = open_entry(store, entry)
-    tell_draft(draft)
-    landed = edit_until_saved(
-        store.place.environment.editor,
-        lambda: (entry_path(draft),),
-        lambda: save_entry(store, draft, summary=message, why=why),
-    )
+    with editing(store, entry) as draft:
+        tell_draft(draft)
+        landed = edit_until_saved(
+            store.place.environment.editor,
+            lambda: (entry_path(draft),),
+            lambda: save_entry(store, draft, summary=message, why=why),
+        )
     if as_json:
         print_json(landed.to_json())
     else:

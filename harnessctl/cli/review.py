@@ -106,13 +106,13 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     agent's update: 'status: verified' wants a passed gate in its evidence, or your own edit after landing.
     """
     from harnessctl.cli.editing import edit_until_saved, tell_draft
-    from harnessctl.commands.review_edit import open_draft, save_draft
+    from harnessctl.commands.review_edit import editing_draft, save_draft
     from harnessctl.commands.review_rebase import reworked_json
 
     store = opening.store()
-    draft = open_draft(store, proposal)
-    tell_draft(draft)
-    done = edit_until_saved(store.place.environment.editor, draft.paths, lambda: save_draft(store, draft))
+    with editing_draft(store, proposal) as draft:
+        tell_draft(draft)
+        done = edit_until_saved(store.place.environment.editor, draft.paths, lambda: save_draft(store, draft))
     if as_json:
         print_json(reworked_json(done))
     else:

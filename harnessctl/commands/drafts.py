@@ -3,26 +3,29 @@
 A draft is one folder: the files below ``text/``, and beside them what they were laid out from. It comes
 by one rename, so that no call meets half of one, and goes when its text has landed; until then, after a
 refusal or a crash of the editor, it stays, and the next call goes on with it. A text whose beginning
-changed meanwhile is set aside under a name that no draft ever has: nothing overwrites it.
+changed meanwhile is set aside under a name that no draft ever has: nothing overwrites it. While an
+editor has a draft open, its process holds the draft: two editors on one file lose one's text.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l3_durable.content import entry_digest
 from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
+from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
 
 TEXT = "text"
 SEEN = "seen.json"
@@ -91,6 +94,34 @@ def home_of(folder: Path, name: str) -> Path:
     """The draft's folder for an id: its own for each, and no longer than a file system takes."""
     flat = name.replace("/", "+")
     return folder / (flat if len(flat) <= _LONGEST else f"{flat[:60]}{_MARK}{sha256_hex(name.encode())}")
+
+
+@contextmanager
+def held(home: Path, what: str) -> Iterator[None]:
+    """Keep the draft in ``home`` from every other process while an editor has it open.
+
+    The lock is a file beside the folder, because the folder itself comes and goes; the death of the process
+    releases it.
+
+    :param what: what is edited, for the message.
+    :raises ConflictError: ``draft_open``: another process has it open.
+    """
+    lock = home.with_name(f"{home.name}{_MARK}lock")
+    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(holding(lock, 0))
+            # Removed by who held it, between our opening it and our turn: the next call makes a new one.
+            if not lock.exists() or not os.path.samestat(os.fstat(handle), lock.stat()):
+                raise NotYoursError(str(lock))
+        except (NotYoursError, FileNotFoundError) as error:
+            raise ConflictError(
+                f"{what} is being edited in another terminal",
+                id="draft_open",
+                hint="save it there and close the editor, then call this again",
+            ) from error
+        stack.callback(lock.unlink, missing_ok=True)
+        yield
 
 
 def lay_out(of: Of, home: Path, seen: str, files: Sequence[EntryFile]) -> Draft[Of]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from harnessctl.commands.drafts import Draft, gone, home_of, lay_out, save
+from harnessctl.commands.drafts import Draft, gone, held, home_of, lay_out, save
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import EntryId, Kind
@@ -16,6 +18,18 @@ from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 DRAFTS = "drafts"
+
+
+@contextmanager
+def editing(store: HarnessStore, entry: str) -> Iterator[Draft[EntryId]]:
+    """:func:`open_entry`, with the text held against other terminals as long as this lasts.
+
+    :raises ConflictError: ``draft_open``: it is edited in another terminal.
+    """
+    refuse_agents(store.place.environment, "edit")
+    wanted = EntryId.parse(entry)
+    with held(_home(store, wanted), str(wanted)):
+        yield open_entry(store, entry)
 
 
 def open_entry(store: HarnessStore, entry: str) -> Draft[EntryId]:
@@ -32,7 +46,7 @@ def open_entry(store: HarnessStore, entry: str) -> Draft[EntryId]:
     main = next((f.data for f in files if f.path == wanted.path), _beginning(wanted))
     return lay_out(
         wanted,
-        home_of(store.state_dir / DRAFTS, str(wanted)),
+        _home(store, wanted),
         entry_digest(files) or "",
         (EntryFile(_file_name(wanted), FILE, main),),
     )
@@ -65,6 +79,10 @@ def save_entry(store: HarnessStore, draft: Draft[EntryId], *, summary: str = "",
         return store.add(Addition(entry, (main,), summary, why, seen=draft.seen))
 
     return save(draft, verb, land, lambda error: error.id == "conflict")
+
+
+def _home(store: HarnessStore, entry: EntryId) -> Path:
+    return home_of(store.state_dir / DRAFTS, str(entry))
 
 
 def _file_name(entry: EntryId) -> str:

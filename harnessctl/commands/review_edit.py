@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from harnessctl.commands.drafts import Draft, home_of, lay_out, save
+from harnessctl.commands.drafts import Draft, held, home_of, lay_out, save
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.layers.l3_durable.landing.proposals import Proposal
 from harnessctl.layers.l3_durable.landing.reworking import Reworked, proposed_files
@@ -22,6 +23,18 @@ EDITS = "edits"
 OpenEditor = Callable[[tuple[Path, ...]], None]
 
 
+@contextmanager
+def editing_draft(store: HarnessStore, prefix: str) -> Iterator[Draft[Proposal]]:
+    """:func:`open_draft`, with the text held against other terminals as long as this lasts.
+
+    :raises ConflictError: ``draft_open``: it is edited in another terminal.
+    """
+    refuse_agents(store.place.environment, "review edit")
+    proposal = store.proposal(prefix)
+    with held(_home(store, proposal), f"proposal {proposal.id}"):
+        yield open_draft(store, proposal.id)
+
+
 def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
     """The files of the proposal whose id starts with ``prefix``, laid out or as they were left.
 
@@ -30,8 +43,7 @@ def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
     """
     refuse_agents(store.place.environment, "review edit")
     proposal = store.proposal(prefix)
-    home = home_of(store.state_dir / EDITS, proposal.id)
-    return lay_out(proposal, home, proposal.commit, proposed_files(store.writer, proposal))
+    return lay_out(proposal, _home(store, proposal), proposal.commit, proposed_files(store.writer, proposal))
 
 
 def save_draft(store: HarnessStore, draft: Draft[Proposal]) -> Reworked:
@@ -49,15 +61,22 @@ def save_draft(store: HarnessStore, draft: Draft[Proposal]) -> Reworked:
     )
 
 
-def editor(command: str) -> OpenEditor:
-    """Opens files with the user's editor ``command`` (words as a shell would split them)."""
+def _home(store: HarnessStore, proposal: Proposal) -> Path:
+    return home_of(store.state_dir / EDITS, proposal.id)
+
+
+def editor(command: str, screen: int | None = None) -> OpenEditor:
+    """Opens files with the user's editor ``command`` (words as a shell would split them).
+
+    :param screen: descriptor that the editor draws on, None for our own stdout.
+    """
 
     def run(paths: tuple[Path, ...]) -> None:
         try:
             words = shlex.split(command)
             if not words:  # the text itself would be run
                 raise ValueError("it names no program")
-            done = subprocess.run([*words, *map(str, paths)], check=False)
+            done = subprocess.run([*words, *map(str, paths)], stdout=screen, check=False)
         except (OSError, ValueError) as error:
             why = (isinstance(error, OSError) and error.strerror) or str(error)
             raise UsageError(

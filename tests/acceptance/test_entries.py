@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Run
+from tests.acceptance.conftest import COMMAND, Run, outside_pytest
 from tests.conftest import Git
 from tests.fakes.harness import propose, store_of
+from tests.fakes.history import learned
 from tests.fakes.terminal import Terminal
 
 TEXT = "---\n# a comment that stays\ndescription: 'how to build'\ntags: [make]\n---\nRun make.\n"
@@ -58,8 +62,6 @@ def test_edit_keeps_the_text_that_is_refused(harnessctl: Run, started: Git, tmp_
 def test_edit_does_not_overwrite_what_came_meanwhile(harnessctl: Run, started: Git, tmp_path: Path) -> None:
     other = tmp_path / "other.md"
     other.write_text(TEXT.replace("Run make.", "Somebody else's."))
-    from tests.acceptance.conftest import COMMAND
-
     env = editor(tmp_path, f'{COMMAND} add memory/build {other} >/dev/null; echo mine >> "$1"')
     refused = harnessctl("edit", "memory/build", cwd=started.root, env=env, code=1)
     assert "changed by somebody else" in refused.err
@@ -69,8 +71,6 @@ def test_edit_does_not_overwrite_what_came_meanwhile(harnessctl: Run, started: G
 def test_a_text_that_met_a_conflict_outlives_the_next_edit(
     harnessctl: Run, started: Git, tmp_path: Path
 ) -> None:
-    from tests.acceptance.conftest import COMMAND
-
     other = tmp_path / "other.md"
     other.write_text(TEXT.replace("Run make.", "Somebody else's."))
     env = editor(tmp_path, f'{COMMAND} add memory/build {other} >/dev/null; echo mine >> "$1"')
@@ -102,8 +102,6 @@ def test_an_unusable_editor_is_the_users_mistake(
 
 
 def test_at_a_terminal_the_hint_is_shown_before_the_question(started: Git, tmp_path: Path) -> None:
-    from tests.acceptance.conftest import COMMAND
-
     env = editor(tmp_path, "printf -- '---\\ndescription: a: b\\n---\\n' > \"$1\"")
     terminal = Terminal([COMMAND, "edit", "memory/build"], started.root, **env)
     terminal.type("n\n")
@@ -112,6 +110,77 @@ def test_at_a_terminal_the_hint_is_shown_before_the_question(started: Git, tmp_p
     assert "error: " in before
     assert "hint: " in before
     assert "your text is kept in" in before
+
+
+def test_an_editor_draws_on_no_result(started: Git, tmp_path: Path) -> None:
+    env = editor(tmp_path, 'echo drawn; echo more >> "$1"')
+    done = subprocess.run(
+        [COMMAND, "edit", "memory/build", "--json"],
+        cwd=started.root,
+        env={**outside_pytest(), **env},
+        capture_output=True,
+        text=True,
+        start_new_session=True,  # without a controlling terminal
+        check=True,
+    )
+    assert "update" in json.loads(done.stdout)
+    assert "drawn" in done.stderr
+    out = tmp_path / "out"
+    line = f"exec {COMMAND} edit memory/build --json >{out} 2>/dev/null"
+    terminal = Terminal(["sh", "-c", line], started.root, controlling=True, **env)
+    assert terminal.until_end() == 0
+    assert "drawn" in terminal.plain
+    assert "update" in json.loads(out.read_text())
+
+
+def edit_slowly(started: Git, tmp_path: Path, *verb: str) -> subprocess.Popen[bytes]:
+    """An edit whose editor is open until ``tmp_path/go`` is there, and then adds a line."""
+    slow = tmp_path / "slow"
+    slow.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/open\nwhile ! [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
+        'echo slow >> "$1"\n'
+    )
+    slow.chmod(0o755)
+    environment = {**outside_pytest(), "EDITOR": str(slow)}
+    process = subprocess.Popen([COMMAND, *verb], cwd=started.root, env=environment)
+    end = time.monotonic() + 60
+    while not (tmp_path / "open").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+def test_a_text_that_an_editor_has_open_is_nobody_elses(
+    harnessctl: Run, started: Git, tmp_path: Path, home: Path, reviewed: bool
+) -> None:
+    verb = ["edit", "memory/build"]
+    if reviewed:
+        waiting = learned(store_of(started), "learned", "one").id
+        verb = ["review", "edit", waiting]
+    process = edit_slowly(started, tmp_path, *verb)
+    if not reviewed:  # which would set the open text aside
+        harnessctl("add", "memory/build", cwd=started.root, input=TEXT.replace("make.", "make it."))
+    quick = editor(tmp_path, 'echo quick >> "$1"')
+    refused = harnessctl(*verb, "--json", cwd=started.root, env=quick, code=1).json()["error"]
+    assert refused["id"] == "draft_open"
+    assert "is being edited in another terminal" in refused["message"]
+    (tmp_path / "go").touch()
+    assert process.wait(60) == (0 if reviewed else 1)  # a conflict: the entry changed meanwhile
+    if not reviewed:
+        (kept,) = home.rglob("drafts/**/build.md")
+        assert kept.read_text().endswith("slow\n")
+    harnessctl(*verb, cwd=started.root, env=quick)
+    assert not list(home.rglob("*lock"))
+
+
+def test_a_killed_edit_holds_nothing(harnessctl: Run, started: Git, tmp_path: Path) -> None:
+    process = edit_slowly(started, tmp_path, "edit", "memory/build")
+    process.kill()
+    process.wait()
+    harnessctl("edit", "memory/build", cwd=started.root, env=editor(tmp_path, 'echo quick >> "$1"'))
+    (tmp_path / "go").touch()
+    assert landed(started, "memory/build.md").endswith("quick")
 
 
 def test_edit_begins_a_new_entry(harnessctl: Run, started: Git, tmp_path: Path) -> None:
