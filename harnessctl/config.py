@@ -8,6 +8,7 @@ read from the first three only.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tomllib
@@ -120,24 +121,30 @@ class Settings:
 
 
 def user_config(environment: Environment) -> dict[str, Any]:
-    """The user's own ``config.toml``, {} when there is none; errors as :func:`read_toml`."""
-    return read_toml(environment.config_home / "config.toml")
+    """The user's own ``config.toml``, {} when there is none.
 
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The TOML file at ``path``, {} when it does not exist.
-
-    :raises UsageError: not readable as TOML; names file, line and reason.
+    :raises UsageError: it cannot be read, or is no TOML; names file, line and reason.
     """
+    path = environment.config_home / "config.toml"
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "mend its rights")
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", id="bad_config", hint="mend its rights, or put it away"
+            f"cannot read {path}: {error.strerror}",
+            id="bad_config",
+            hint=f"{remedy}, or set XDG_CONFIG_HOME to a folder that can be read",
         ) from error
     return parse_toml(data, str(path))
+
+
+#: What mends a path that is not what it must be.
+_REMEDIES = {
+    errno.EISDIR: "settings are a file: put the folder of that name away",
+    errno.ENOTDIR: "everything above it must be a folder: set HOME to yours",
+}
 
 
 def parse_toml(data: bytes, name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from harnessctl.config import (
     parse_toml,
     read_environment,
     unread_keys,
+    user_config,
 )
 from harnessctl.domain.errors import UsageError
 
@@ -116,6 +118,28 @@ def test_a_key_that_nests_too_deep_is_named_with_line_and_limit(line: str) -> No
     with pytest.raises(UsageError) as caught:
         parse_toml(f'# one\nt = """\n"""\n{line}\n'.encode(), "config.toml")
     assert caught.value.message == "config.toml, line 4: a key nests too deep: 80 dots, and 64 are read"
+
+
+@pytest.mark.parametrize(
+    ("make", "why", "remedy"),
+    [
+        (
+            lambda home: (home / ".config/harnessctl/config.toml").mkdir(parents=True),
+            "Is a directory",
+            "a file:",
+        ),
+        (lambda home: (home / ".config").write_text(""), "Not a directory", "must be a folder: set HOME"),
+    ],
+    ids=["a folder", "below a file"],
+)
+def test_settings_that_cannot_be_read_say_how_to_go_on(
+    tmp_path: Path, make: Callable[[Path], object], why: str, remedy: str
+) -> None:
+    make(tmp_path)
+    with pytest.raises(UsageError, match=why) as caught:
+        user_config(read_environment({"HOME": str(tmp_path)}))
+    assert remedy in caught.value.hint
+    assert caught.value.hint.endswith("or set XDG_CONFIG_HOME to a folder that can be read")
 
 
 def test_a_file_that_is_too_large_is_said_with_the_limit() -> None:
