@@ -44,8 +44,15 @@ def edit_until_saved(command: str, paths: Callable[[], tuple[Path, ...]], save: 
             if error.id in FINAL or not sys.stdin.isatty():
                 raise
             report_error(error, as_json=False)
-            if not typer.confirm("edit again?", default=True, err=True):
+            if not _again():
                 raise
+
+
+def _again() -> bool:
+    try:
+        return typer.confirm("edit again?", default=True, err=True)
+    except OSError:  # the terminal was closed: the text is kept, and nobody is left to be asked
+        return False
 
 
 @contextmanager

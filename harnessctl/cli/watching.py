@@ -69,7 +69,11 @@ class Notes:
         """Ask the user, who sits at a terminal, for a yes; anything else is a no."""
         note(text)
         print("Let them run, now and from now on? [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        try:
+            answer = sys.stdin.readline()
+        except OSError:  # the terminal was closed: nobody said yes
+            return False
+        return answer.strip().lower() in ("y", "yes")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Something long before the first reply, such as loading a model: said when it is over."""

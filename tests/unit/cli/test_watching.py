@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 from typing import Any
 
 import pytest
 
 from harnessctl.cli.watching import (
+    Notes,
     PlainLines,
     clipped,
     cost_words,
@@ -83,3 +86,12 @@ def test_an_answer_that_a_gate_sends_back_is_shown(capsys: pytest.CaptureFixture
         "gate tests: failed (exit 1), 0.5 s",
         "gate tests: failed (exit 1), 0.5 s",
     ]
+
+
+def test_nobody_at_a_closed_terminal_says_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def readline(self, *_: object) -> str:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("sys.stdin", Closed())
+    assert Notes().ask("gates of harness.toml") is False
