@@ -8,7 +8,7 @@ from functools import cached_property
 
 from harnessctl.domain.canonical import files_digest, sha256_hex
 from harnessctl.domain.entry import EntryFile
-from harnessctl.domain.errors import NotFoundError
+from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, Kind, is_ulid, record_path, suggestion
 from harnessctl.layers.l3_durable.files.tree import GITLINK, TreeItem
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
@@ -42,6 +42,15 @@ class Content:
     def folder(self) -> str | None:
         """Tree of ``.harness/``, None when the commit has none."""
         return self.repository.folder(self.tree, HARNESS_DIR)
+
+    @property
+    def unreadable(self) -> str:
+        """Why not even the commit and its top folder can be read, in words; "" when they can."""
+        try:
+            self.folder  # noqa: B018 - looked up to see whether it can be
+        except HarnessError as error:
+            return error.message
+        return ""
 
     @property
     def files(self) -> tuple[TreeFile, ...]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import pygit2
-from pygit2.enums import SortMode
-
+from harnessctl.layers.l3_durable.git.history import walked
 from harnessctl.layers.l3_durable.git.repository import Repository
 
 
@@ -25,16 +23,9 @@ def nodes(repository: Repository, tips: Iterable[str], hidden: Iterable[str] = (
 
     In a shallow clone the walk ends at the boundary.
     """
-    starts = list(dict.fromkeys(tips))
-    if not starts:
-        return
-    walker = repository.raw.walk(pygit2.Oid(hex=starts[0]), SortMode.TOPOLOGICAL | SortMode.TIME)
-    for tip in starts[1:]:
-        walker.push(pygit2.Oid(hex=tip))
-    for tip in hidden:
-        walker.hide(pygit2.Oid(hex=tip))
-    for found in walker:
-        parents = tuple(str(p) for p in found.parent_ids if p in repository.raw)
+    here = repository.raw.odb
+    for found in walked(repository, tips, hidden):
+        parents = tuple(str(p) for p in found.parent_ids if p in here)
         yield Node(str(found.id), str(found.tree_id), parents)
 
 

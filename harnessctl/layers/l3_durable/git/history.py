@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import pygit2
 from pygit2.enums import SortMode
 
+from harnessctl.domain.errors import NotFoundError
 from harnessctl.layers.l3_durable.git.repository import Commit, Repository
 
 
@@ -15,29 +16,53 @@ def walk(repository: Repository, tips: Iterable[str], hidden: Iterable[str] = ()
 
     In a shallow clone the walk ends at the boundary.
     """
+    for found in walked(repository, tips, hidden):
+        yield repository.commit(str(found.id))
+
+
+def walked(
+    repository: Repository, tips: Iterable[str], hidden: Iterable[str] = ()
+) -> Iterator[pygit2.Commit]:
+    """As :func:`walk`, as libgit2 gives them.
+
+    :raises NotFoundError: ``missing_object``, ``unreadable_object``: a tip, or a commit behind it.
+    """
     walker: pygit2.Walker | None = None
-    for tip in tips:
-        if walker is None:
-            walker = repository.raw.walk(pygit2.Oid(hex=tip), SortMode.TOPOLOGICAL | SortMode.TIME)
-        else:
-            walker.push(pygit2.Oid(hex=tip))
+    order = SortMode.TOPOLOGICAL | SortMode.TIME
+    first = ""
+    for tip in dict.fromkeys(tips):
+        first = first or tip
+        with repository.reading(tip):
+            if walker is None:
+                walker = repository.raw.walk(pygit2.Oid(hex=tip), order)
+            else:
+                walker.push(pygit2.Oid(hex=tip))
     if walker is None:
         return
     for tip in hidden:
-        walker.hide(pygit2.Oid(hex=tip))
-    for found in walker:
-        yield repository.commit(str(found.id))
+        with repository.reading(tip):
+            walker.hide(pygit2.Oid(hex=tip))
+    with repository.reading(first):
+        yield from walker
 
 
 def reaches(repository: Repository, tips: Iterable[str], commit: str) -> bool:
     """Whether ``commit`` is one of ``tips`` or an ancestor of one."""
-    if not isinstance(repository.raw.get(commit), pygit2.Commit):
+    try:
+        repository.commit(commit)
+    except NotFoundError:
         return False
     target = pygit2.Oid(hex=commit)
-    return any(tip == commit or repository.raw.descendant_of(pygit2.Oid(hex=tip), target) for tip in tips)
+    return any(tip == commit or _descends(repository, tip, target) for tip in tips)
+
+
+def _descends(repository: Repository, tip: str, target: pygit2.Oid) -> bool:
+    with repository.reading(tip):
+        return bool(repository.raw.descendant_of(pygit2.Oid(hex=tip), target))
 
 
 def merge_base(repository: Repository, one: str, other: str) -> str | None:
     """The best common ancestor, None for unrelated histories."""
-    found = repository.raw.merge_base(pygit2.Oid(hex=one), pygit2.Oid(hex=other))
+    with repository.reading(other):
+        found = repository.raw.merge_base(pygit2.Oid(hex=one), pygit2.Oid(hex=other))
     return str(found) if found else None

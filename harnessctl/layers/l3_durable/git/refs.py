@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pygit2
 
 from harnessctl.layers.l3_durable.git.lost_race import HeldError, LostRaceError
 from harnessctl.layers.l3_durable.git.moving import PACKED, moving
+
+_OID = re.compile("[0-9a-f]{40}")
 
 __all__ = ["HeldError", "LostRaceError", "Refs"]
 
@@ -38,6 +41,18 @@ class Refs:
         except (KeyError, ValueError, pygit2.GitError):
             return None
         return target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else None
+
+    def were(self, name: str) -> tuple[str, ...]:
+        """Ids that the ref's reflog has it at, newest first, each once; () without a reflog.
+
+        Read from the file: libgit2 finds no reflog of a ref that is gone or broken.
+        """
+        try:
+            lines = (self._common / "logs" / name).read_text("utf-8", "replace").splitlines()
+        except OSError:
+            return ()
+        found = (oid for line in reversed(lines) for oid in reversed(line.split(" ", 2)[:2]))
+        return tuple(dict.fromkeys(oid for oid in found if _OID.fullmatch(oid) and oid.strip("0")))
 
     def list(self, prefix: str) -> dict[str, str]:
         """Refs whose full name starts with ``prefix``: name -> id, sorted."""

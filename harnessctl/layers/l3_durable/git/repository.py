@@ -36,6 +36,8 @@ LITTLE_ROOM = 1024 * 1024
 #: Seconds to wait for another process that sets the repository up; it takes milliseconds.
 PATIENCE = 30.0
 _OBJECT = re.compile("[0-9a-f]{40}")
+#: What cannot stand in the line of a commit that names a person.
+_UNFIT = re.compile("[\x00-\x08\x0a-\x1f\x7f<>]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,14 @@ class Repository:
     # -- reading -------------------------------------------------------------------------------
 
     def commit(self, commit: str) -> Commit:
-        """:raises NotFoundError: ``missing_object``."""
+        """:raises NotFoundError: ``missing_object``, ``unreadable_object``, ``not_a_commit``."""
         found = self._get(commit)
         if not isinstance(found, pygit2.Commit):
-            raise NotFoundError(f"{commit} is not a commit", id="not_a_commit")
+            raise NotFoundError(
+                f"{commit} is not a commit",
+                id="not_a_commit",
+                hint="git cat-file -t says what it is; harnessctl doctor, whether it is the harness",
+            )
         return Commit(
             id=str(found.id),
             tree=str(found.tree_id),
@@ -195,8 +201,8 @@ class Repository:
         )
 
     def has(self, oid: str) -> bool:
-        """Whether the object is in this repository."""
-        return oid in self.raw
+        """Whether the object is in this repository, be it readable or not."""
+        return oid in self.raw.odb
 
     def expand(self, prefix: str) -> str | None:
         """Full id of the one object whose id starts with ``prefix``, None for none or several."""
@@ -282,9 +288,26 @@ class Repository:
                 yield TreeFile(name, int(item.filemode), str(item.id))
 
     def _get(self, oid: str) -> pygit2.Object:
-        try:
+        with self.reading(oid):
             return self.raw[oid]
-        except (KeyError, ValueError) as error:
+
+    @contextmanager
+    def reading(self, oid: str) -> Iterator[None]:
+        """Say in words what is wrong with an object: ``oid``, or one that the history from there needs.
+
+        :raises NotFoundError: ``missing_object``, ``unreadable_object``.
+        """
+        try:
+            yield
+        except (KeyError, ValueError, pygit2.GitError) as error:
+            damaged, _, why = str(error).rpartition(": ")
+            if self.has(oid) and not isinstance(error, KeyError):
+                which = damaged if _OBJECT.fullmatch(damaged) else oid
+                raise NotFoundError(
+                    f"object {which} cannot be read: {why}",
+                    id="unreadable_object",
+                    hint="git fsck names what is damaged; harnessctl doctor says what of the harness it is",
+                ) from error
             raise NotFoundError(
                 f"object {oid} is not in this repository",
                 id="missing_object",
@@ -393,8 +416,19 @@ def _person(signature: pygit2.Signature) -> Person:
     )
 
 
+def fit_for_a_commit(text: str) -> str:
+    """A name or an address as a commit can hold it, by git's rule: without what would end its line.
+
+    git drops line breaks and angle brackets; here other control characters go too. libgit2 writes them
+    as they are, and what follows a line break is then read as further headers of the commit.
+    """
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _UNFIT.sub("", readable).strip()
+
+
 def _signature(person: Person) -> pygit2.Signature:
-    return pygit2.Signature(person.name, person.email, person.time, person.offset, "utf-8")
+    name, address = fit_for_a_commit(person.name), fit_for_a_commit(person.email)
+    return pygit2.Signature(name, address, person.time, person.offset, "utf-8")
 
 
 def _writing(where: Path, action: Callable[[], T]) -> T:

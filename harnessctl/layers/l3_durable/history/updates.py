@@ -218,9 +218,10 @@ def _waiting(
     """(id, commit, blob, gist) of records under a ref of ours; landed wins over a left-over ref."""
     for name, oid in place.repository.refs.list(prefix).items():
         update = name.removeprefix(prefix)
-        folder = Content(place.repository, oid).folder
-        if not is_ulid(update) or update in found.brought or folder is None:
+        content = Content(place.repository, oid)
+        if not is_ulid(update) or update in found.brought or content.unreadable or content.folder is None:
             continue
+        folder = content.folder
         item = place.repository.entry(folder, record_path(update))
         gist = cache.gist(place.repository, item.oid) if item else None
         if item is not None and gist is not None:

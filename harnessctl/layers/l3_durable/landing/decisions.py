@@ -60,7 +60,8 @@ def _files(place: Place, waiting: dict[str, str]) -> dict[str, EntryFile]:
     found = {}
     for name, commit in waiting.items():
         path = record_path(name.removeprefix(DECISIONS))
-        data = Content(place.repository, commit).read(path)
+        content = Content(place.repository, commit)
+        data = None if content.unreadable else content.read(path)  # doctor names what cannot be read
         if data is not None:
             found[path] = EntryFile(path, 0o100644, data)
     return found

@@ -232,7 +232,7 @@ def _decided(place: Place, prefix: str, wanted: str, cache: HistoryCache) -> Not
 
 
 def _open(place: Place, names: Sequence[str], cache: HistoryCache) -> Iterator[Proposal]:
-    """The proposals under the refs ``names`` that nobody has decided on."""
+    """The proposals under the refs ``names`` that nobody has decided on; what cannot be read is none."""
     tips = [Content(place.repository, tip) for tip in place.landed_tips()]
     decided = set(rejected_waiting(place))
     if len(names) > FEW:
@@ -262,6 +262,8 @@ def _rejected(proposal: Proposal, tip: Content, cache: HistoryCache) -> bool:
 
 
 def _read(place: Place, update: str, oid: str) -> Proposal | None:
+    if Content(place.repository, oid).unreadable:  # one bad ref must not hide the others; doctor names it
+        return None
     record = find_record(Content(place.repository, oid), update)
     commit = place.repository.commit(oid)
     if record is None or not commit.parents:

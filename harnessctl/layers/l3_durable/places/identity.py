@@ -13,7 +13,7 @@ from datetime import datetime
 
 from harnessctl.config import Environment
 from harnessctl.domain.errors import UsageError
-from harnessctl.layers.l3_durable.git.repository import Person, Repository
+from harnessctl.layers.l3_durable.git.repository import Person, Repository, fit_for_a_commit
 
 AGENT_NAME = "harnessctl agent"
 AGENT_EMAIL = "agent@harnessctl.invalid"
@@ -36,10 +36,27 @@ def committer(repository: Repository, environment: Environment) -> Person:
 
 
 def agent(repository: Repository) -> Person:
-    """The author of what an agent proposes: ``harness.agentName``, ``harness.agentEmail``."""
+    """The author of what an agent proposes: ``harness.agentName``, ``harness.agentEmail``.
+
+    :raises UsageError: ``no_identity``: one is set to what git would leave nothing of.
+    """
     now = int(time.time())
-    name = repository.config("harness.agentName") or AGENT_NAME
-    return Person(name, repository.config("harness.agentEmail") or AGENT_EMAIL, now, _local_offset(now))
+    name = _agents(repository, "harness.agentName", AGENT_NAME)
+    return Person(name, _agents(repository, "harness.agentEmail", AGENT_EMAIL), now, _local_offset(now))
+
+
+def _agents(repository: Repository, key: str, default: str) -> str:
+    stated = repository.config(key)
+    if not stated:
+        return default
+    fit = fit_for_a_commit(stated)
+    if fit.strip(_CRUFT):
+        return fit
+    raise UsageError(
+        f"git's {key} is {stated!r}, of which a commit can take nothing",
+        id="no_identity",
+        hint=f"git config {key} with a word of letters, or unset it for the default, {default!r}",
+    )
 
 
 def _person(repository: Repository, environment: Environment, role: str) -> Person:
@@ -70,8 +87,9 @@ def _value(
 
 
 def _checked(value: str, said: str, part: str) -> str:
-    if value.strip(_CRUFT):
-        return value.strip()
+    fit = fit_for_a_commit(value)
+    if fit.strip(_CRUFT):
+        return fit
     raise UsageError(
         f"{said} an empty value, and a commit needs a {part} (user.name and user.email)",
         id="no_identity",
