@@ -92,11 +92,11 @@ def settings(
 
 def unread_settings(environment: Environment, harness: HarnessStore, commit: str) -> tuple[str, ...]:
     """A sentence for each setting that nothing reads: the user's, git's, the policy's at ``commit``."""
-    from harnessctl.domain.errors import UsageError
+    from harnessctl.domain.errors import HarnessError
     from harnessctl.layers.l3_durable.content import POLICY
 
     policy = {}
-    with suppress(UsageError):  # said elsewhere, with what to do
+    with suppress(HarnessError):  # said elsewhere, with what to do
         policy = parse_toml((harness.content(commit).read(POLICY) if commit else b"") or b"", POLICY)
     names = harness.repository.config_names("harness.")
     return unread_keys(user=user_config(environment), git=names, harness=policy)

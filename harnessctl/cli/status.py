@@ -27,14 +27,13 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
         note(f"note: {line}")
     if as_json:
         print_json(found.to_json())
+    elif found.lost:
+        _tell_wrong(found)
     else:
         _tell(found, shared_only=store.require_shared)
 
 
 def _tell(found: Status, *, shared_only: bool) -> None:
-    if found.mode is None and found.wrong:
-        _tell_wrong(found)
-        return
     if found.mode is None:
         say("no harness here: runs work with an empty one; harnessctl init starts one")
         return

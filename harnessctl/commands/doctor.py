@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -104,17 +104,32 @@ def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from _modes(store.place.environment.state_home, store.state_path)
     logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
-    yield from repairs.lost_harness(store.place, store.readable_lock())
-    if store.mode is not None:
-        writer = Writer(store.place, store.checks, Operations(store.state_path))
-        yield from repairs.left_over_proposals(writer)
-        yield from repairs.left_over_decisions(writer)
-        yield from repairs.left_over_live(writer, running)
-        yield from _pin(store)
+    lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
+    yield from lost
+    if store.mode is not None and not lost:
+        yield from _said(lambda: _harness(store, running))
     for log in logs:
         if log.parent.name not in running:
             yield from _kernel(log.parent)
             yield from _log(log)
+
+
+def _harness(store: HarnessStore, running: set[str]) -> Iterator[Repair]:
+    """What needs a branch that can be read."""
+    writer = Writer(store.place, store.checks, Operations(store.state_path))
+    yield from _said(lambda: repairs.left_over_proposals(writer))
+    yield from _said(lambda: repairs.left_over_decisions(writer))
+    yield from _said(lambda: repairs.left_over_live(writer, running))
+    yield from _pin(store)
+
+
+def _said(look: Callable[[], Iterator[Repair]]) -> Iterator[Repair]:
+    """What ``look`` finds; what keeps it from looking is a finding too, and the other checks go on."""
+    try:
+        yield from look()
+    except HarnessError as error:
+        what = f"a part of the harness could not be looked at: {error.message}"
+        yield Repair(error.id, what, error.hint or "git fsck names what is damaged")
 
 
 def _pin(store: HarnessStore) -> Iterator[Repair]:
@@ -123,13 +138,14 @@ def _pin(store: HarnessStore) -> Iterator[Repair]:
         pinned = store.pin().commit
     except HarnessError as error:
         yield Repair(error.id, f"the pin cannot be read: {error.message}", _pin_remedy(store, error))
+    yield from repairs.missing_files(store.place, pinned)
     yield from repairs.broken_policies(store.place, pinned)
 
 
 def _pin_remedy(store: HarnessStore, error: HarnessError) -> str:
     """What a person can do; a pin that is here and not on the branch may mean that the branch was moved."""
     if error.id != "pin_not_landed":
-        return error.hint
+        return error.hint or "harnessctl pin REV writes the lock anew"
     was = f"git reflog show {store.branch} lists where it was"
     return f"if '{store.branch}' was moved, {was}; if not, {error.hint}"
 

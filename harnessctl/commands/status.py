@@ -63,6 +63,11 @@ class Status:
         words = {PinSource.LOCK: "pinned", PinSource.TIP: "unpinned", PinSource.HEAD: "at HEAD"}
         return words.get(self.pin.source, "")
 
+    @property
+    def lost(self) -> bool:
+        """Whether the branch that should hold the harness does not, or cannot be read."""
+        return any(one.id == repairs.LOST for one in self.wrong)
+
     def to_json(self) -> dict[str, object]:
         """As ``status --json`` prints it."""
         return {
@@ -86,13 +91,14 @@ class Status:
 
 def status(store: HarnessStore) -> Status:
     """Where the harness stands; a problem with the pin is part of the answer, not an error."""
+    lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
     pin, problem = None, None
     try:
         pin = store.pin()
     except HarnessError as error:
         problem = error
     snapshot = store.snapshot_at(pin.commit) if pin else None
-    proposals = store.proposals()
+    proposals = () if lost else store.proposals()
     tip = store.landed_tip() if store.place.landed_tips() else ""
     return Status(
         mode=store.mode,
@@ -105,11 +111,11 @@ def status(store: HarnessStore) -> Status:
         proposals=len(proposals),
         conflicts=sum(p.state is UpdateState.CONFLICT for p in proposals),
         unread=store.unread(pin) if pin else 0,
-        pushed=store.pushed(tip) if tip else None,
+        pushed=store.pushed(tip) if tip and not lost else None,
         in_use=store.in_use(),
         session=_last_session(store),
         wrong=(
-            *repairs.lost_harness(store.place, store.readable_lock()),
+            *lost,
             *repairs.broken_policies(store.place, pin.commit if pin else ""),
         ),
     )

@@ -55,11 +55,7 @@ def parse_lock(data: bytes) -> Lock:
     schema = found.get("schema")
     texts = [found.get(key) for key in ("branch", "commit", "tree", "entries")]
     if schema != SCHEMA_VERSION:
-        raise UsageError(
-            f"{LOCK_NAME} has schema {schema!r}; this version reads {SCHEMA_VERSION}",
-            id="bad_lock",
-            hint="upgrade harnessctl, or harnessctl pin REV writes it anew",
-        )
+        raise _other_schema(schema)
     branch, commit, tree, entries = (t if isinstance(t, str) else "" for t in texts)
     if not (branch and _OID.match(commit) and _OID.match(tree) and _DIGEST.match(entries)):
         raise UsageError(
@@ -68,6 +64,19 @@ def parse_lock(data: bytes) -> Lock:
             hint="harnessctl pin REV writes it anew",
         )
     return Lock(SCHEMA_VERSION, branch, commit, tree, entries)
+
+
+def _other_schema(schema: object) -> UsageError:
+    """What to do about a lock of no schema, or of one that this version does not know."""
+    anew = "harnessctl pin REV writes it anew"
+    if schema is None:
+        return UsageError(f"{LOCK_NAME} names no schema: it is empty or cut short", id="bad_lock", hint=anew)
+    later = type(schema) is int and schema > SCHEMA_VERSION
+    return UsageError(
+        f"{LOCK_NAME} has schema {schema!r}; this version reads {SCHEMA_VERSION}",
+        id="bad_lock",
+        hint=f"it needs a newer harnessctl; with this one, {anew}" if later else anew,
+    )
 
 
 def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
@@ -84,6 +93,8 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
             return None
         raise
     except OSError as error:
+        if tolerant:
+            return None
         raise UsageError(
             f"cannot read {path}: {error.strerror}",
             id="bad_lock",
@@ -93,10 +104,15 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
 
 def _read(path: Path) -> bytes:
     """The file's bytes; a pipe is not waited for, and no more is read than a lock can have."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UsageError(f"{path} is no file", id="bad_lock", hint="remove it; harnessctl pin writes one")
-        data = file.read(MAX_LOCK + 1)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise UsageError(
+                f"{path} is no plain file", id="bad_lock", hint="remove it; harnessctl pin writes one"
+            )
+        data = os.read(handle, MAX_LOCK + 1)
+    finally:
+        os.close(handle)
     if len(data) > MAX_LOCK:
         raise UsageError(
             f"{path} is too large for a lock", id="bad_lock", hint="harnessctl pin REV writes it anew"

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.ids import HARNESS_DIR, record_path
 from harnessctl.domain.pin import Lock, Mode
+from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l3_durable.content import POLICY, Content
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.files.tree import GITLINK
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
+from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.landing.proposals import list_proposals
 from harnessctl.layers.l3_durable.landing.writer import Writer
@@ -27,6 +30,8 @@ from harnessctl.layers.l3_durable.places.mode import MODE_KEY, Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, LIVE, PROPOSALS, RESCUE
 from harnessctl.layers.l3_durable.rules.policy import check_policy
 
+#: Id of the finding that the harness's branch is gone or damaged.
+LOST = "lost_harness"
 #: Seconds after which a lock file of git is nobody's: git holds one for milliseconds.
 STALE_S = 60.0
 #: Seconds up to which one is not worth a word.
@@ -105,19 +110,64 @@ def _opened(pid: str) -> set[str]:
 
 
 def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
-    """A branch that should hold the harness and does not: it was moved or removed with git."""
+    """A branch that should hold the harness and does not: moved or removed with git, or damaged."""
     stated = place.repository.config(MODE_KEY) == Mode.BRANCH.value
-    if place.mode is not None or not (stated or lock):
-        return
     tip = place.local_tip()
+    damage = _content(place, tip).unreadable if tip and place.mode is not Mode.IN_TREE else ""
+    if not damage and (place.mode is not None or not (stated or lock)):
+        return
     what = f"its tip {tip[:12]} holds no {HARNESS_DIR}/" if tip else "there is no such branch here"
-    remedy = f"git reflog show {place.branch} lists where it was"
+    if tip and damage:
+        what = f"its tip {tip[:12]} cannot be read: {damage}"
+    found = _last_harness(place)
+    shown = f"git reflog show {place.branch}"
+    if tip and not place.repository.has(tip):  # git itself shows no reflog then
+        shown = f"{place.repository.common_dir / 'logs' / place.ref}"
+    remedy = f"{shown} lists where it was"
+    if found:
+        remedy += f", {found[:12]} being the newest that holds a harness"
     if lock and place.repository.has(lock.commit):
         remedy += f"; {LOCK_NAME} pins {lock.commit}, which is still here (git log {lock.commit[:12]})"
     elif lock:
         remedy += f"; {LOCK_NAME} pins {lock.commit}, which is to be fetched from where others have it"
     remedy += "; point the branch at the right one with git"
-    yield Repair("lost_harness", f"branch '{place.branch}' should hold the harness, and {what}", remedy)
+    yield Repair(LOST, f"branch '{place.branch}' should hold the harness, and {what}", remedy)
+
+
+def _last_harness(place: Place) -> str:
+    """The newest commit in the branch's reflog that holds a harness and can be read, "" for none."""
+    for oid in place.repository.refs.were(place.ref):
+        content = _content(place, oid)
+        if not content.unreadable and content.folder is not None:
+            return oid
+    return ""
+
+
+def missing_files(place: Place, pinned: str) -> Iterator[Repair]:
+    """Files of what is landed, followed or ``pinned`` ("": none) whose objects are not in this repository."""
+    repository = place.repository
+    remedy = f"git fetch {place.remote} may bring it" if place.remote else "git fsck names what is missing"
+    remedy += "; a clone of somebody else's that has it can be fetched from, too"
+    for commit in _looked_at(place, pinned):
+        what = f"revision {commit[:12]}"
+        try:
+            lost = [file for file in _content(place, commit).files if _is_lost(repository, file)]
+        except NotFoundError as error:
+            yield Repair("missing_object", f"{what} cannot be read in whole: {error.message}", remedy)
+            continue
+        if lost:
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            what += f" lacks {HARNESS_DIR}/{visible_line(lost[0].path)}{more}"
+            yield Repair("missing_object", f"{what}: object {lost[0].oid} is not in this repository", remedy)
+
+
+def _is_lost(repository: Repository, file: TreeFile) -> bool:
+    return file.mode != GITLINK and not repository.has(file.oid)
+
+
+def _looked_at(place: Place, pinned: str) -> list[str]:
+    """What is followed, landed and pinned, each once."""
+    return list(dict.fromkeys(filter(None, [place.tip() or "", *place.landed_tips(), pinned])))
 
 
 def broken_policies(place: Place, pinned: str) -> Iterator[Repair]:
@@ -126,9 +176,11 @@ def broken_policies(place: Place, pinned: str) -> Iterator[Repair]:
     remedy = f"mend it where the branch is checked out (git worktree add FOLDER {place.branch}), {again}"
     if place.mode is Mode.IN_TREE:
         remedy = f"mend {HARNESS_DIR}/{POLICY} and commit it"
-    commits = [place.tip() or "", *place.landed_tips(), pinned]
-    for commit in dict.fromkeys(filter(None, commits)):
-        data = _content(place, commit).read(POLICY)
+    for commit in _looked_at(place, pinned):
+        try:
+            data = _content(place, commit).read(POLICY)
+        except NotFoundError:  # :func:`missing_files` names it
+            continue
         for finding in check_policy(data) if data is not None else ():
             where = "the pinned revision" if commit == pinned else "revision"
             what = f"{POLICY} of {where} {commit[:12]} cannot be read: {finding.message}"
@@ -142,14 +194,16 @@ def _age(path: Path) -> float | None:
 
 
 def left_over_proposals(writer: Writer) -> Iterator[Repair]:
-    """Proposal refs that are no open proposals: decided already, or without a record."""
+    """Proposal refs that are no open proposals: decided already, without a record, or unreadable."""
     place = writer.place
     waiting = {proposal.id for proposal in list_proposals(place)}
     for name, oid in place.repository.refs.list(PROPOSALS).items():
         update = name.removeprefix(PROPOSALS)
         if update in waiting:
             continue
-        if find_record(_content(place, oid), update) is None:
+        if unreadable := _content(place, oid).unreadable:
+            yield _unreadable_ref(writer, name, oid, update, unreadable)
+        elif find_record(_content(place, oid), update) is None:
             what = f"{name} holds no record of {update}: it was not made by harnessctl"
             yield Repair(
                 "bad_proposal",
@@ -168,6 +222,16 @@ def left_over_proposals(writer: Writer) -> Iterator[Repair]:
             )
 
 
+def _unreadable_ref(writer: Writer, name: str, oid: str, update: str, why: str) -> Repair:
+    """A ref of ours that nothing can be read from; where its object is gone, there is nothing to keep."""
+    if writer.place.repository.has(oid):
+        rescue, remedy = RESCUE + update, f"move it to {RESCUE}{update}"
+    else:
+        rescue, remedy = "", "remove the ref, if it cannot be fetched from where others have it"
+    what = f"{name} cannot be read: {why}"
+    return Repair("unreadable_ref", what, remedy, partial(_move_away, writer, name, oid, rescue))
+
+
 def _same_record(place: Place, proposal: str, update: str) -> bool:
     """Whether the landed record of ``update`` is the proposed one; yes for a rejected one."""
     proposed = _content(place, proposal).read(record_path(update))
@@ -180,11 +244,13 @@ def _content(place: Place, commit: str) -> Content:
 
 
 def left_over_decisions(writer: Writer) -> Iterator[Repair]:
-    """Waiting decisions whose record has landed."""
+    """Waiting decisions whose record has landed, or that cannot be read."""
     place = writer.place
     tips = [_content(place, tip) for tip in place.landed_tips()]
     for name, oid in place.repository.refs.list(DECISIONS).items():
-        if any(tip.has_record(name.removeprefix(DECISIONS)) for tip in tips):
+        if unreadable := _content(place, oid).unreadable:
+            yield _unreadable_ref(writer, name, oid, name.removeprefix(DECISIONS), unreadable)
+        elif any(tip.has_record(name.removeprefix(DECISIONS)) for tip in tips):
             what = f"{name} has landed"
             yield Repair(
                 "left_over_decision", what, "remove the ref", partial(_move_away, writer, name, oid, "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harnessctl.domain.canonical import sha256_hex
+from harnessctl.domain.errors import NotFoundError
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, MODE_KEY, Place
@@ -21,6 +22,8 @@ from harnessctl.layers.l3_durable.places.operations import Operations
 ABSENT = "absent"
 AS_COMMITTED = "as committed"
 UNSET = "unset"
+#: Before the commit of a ref whose entries cannot all be read.
+UNREADABLE = "unreadable"
 
 
 class HarnessFence:
@@ -84,7 +87,15 @@ class HarnessFence:
         return self._digest(logged) if logged and self._place.repository.has(logged) else logged
 
     def _digest(self, commit: str) -> str:
-        return Content(self._place.repository, commit).digest
+        """The entries digest; where something of it cannot be read, the commit itself stands for it.
+
+        What is missing at a tip or in a proposal is no reason to stop a run of an intact pin, and a move
+        of that ref shows all the same.
+        """
+        try:
+            return Content(self._place.repository, commit).digest
+        except NotFoundError:
+            return f"{UNREADABLE} {commit}"
 
     def _lock(self) -> str:
         path = self._place.lock_path

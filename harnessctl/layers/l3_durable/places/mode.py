@@ -173,7 +173,9 @@ def _tips(repository: Repository, branch: str, remote: str) -> list[str]:
 
 
 def _has_harness(repository: Repository, branch: str, remote: str) -> bool:
-    return any(Content(repository, tip).folder is not None for tip in _tips(repository, branch, remote))
+    """Whether a tip holds one, or cannot be read: then it is the harness that is damaged, not absent."""
+    contents = (Content(repository, tip) for tip in _tips(repository, branch, remote))
+    return any(content.unreadable or content.folder is not None for content in contents)
 
 
 def _is_code(repository: Repository, branch: str, remote: str) -> bool:
@@ -185,7 +187,7 @@ def _is_code(repository: Repository, branch: str, remote: str) -> bool:
     main = default_branch(repository)
     if repository.head_ref == HEADS + branch and main != branch:
         code = next(iter(_tips(repository, main, remote)), code)
-    tips = _tips(repository, branch, remote)
+    tips = [t for t in _tips(repository, branch, remote) if not Content(repository, t).unreadable]
     return code is not None and any(merge_base(repository, code, tip) is not None for tip in tips)
 
 
