@@ -32,6 +32,8 @@ def command(
     index and work tree stay as they are. The one new file is harness.lock, the pin: commit it, so that
     a checkout of old code runs with the harness of its day, or ignore it.
 
+    An init that was stopped half-way is finished by the next one.
+
     Another branch name: git config harness.branch NAME.
     """
     store = opening.store()
@@ -51,10 +53,13 @@ def _tell(done: Initialised, root: Path) -> None:
         if landed.written:
             tell_written(landed.written, root)
         return
-    say(f"started a harness on branch '{done.branch}' ({landed.commit[:12]})")
+    if landed.finished:
+        say(f"finished what an earlier init began on branch '{done.branch}' ({landed.commit[:12]})")
+    else:
+        say(f"started a harness on branch '{done.branch}' ({landed.commit[:12]})")
     if landed.lock:
         say("wrote harness.lock, the revision that runs read: commit it with the code, or ignore it")
-    else:
+    elif not landed.pinned:
         say("unpinned: runs follow the branch's tip")
     tell_pushed(landed.pushed)
     say('next: harnessctl run "..."; harnessctl refine; harnessctl review list')

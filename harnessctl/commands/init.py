@@ -26,6 +26,7 @@ class Initialised:
             "mode": self.mode.value,
             "branch": self.branch,
             "commit": self.landed.commit or None,
+            "finished": self.landed.finished,
             "lock": self.landed.lock.commit if self.landed.lock else None,
             "pushed": self.landed.pushed,
             "written": [str(p) for p in self.landed.written],

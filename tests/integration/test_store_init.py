@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.doctor import doctor
 from harnessctl.commands.init import init
 from harnessctl.commands.status import status
 from harnessctl.config import read_environment
@@ -374,3 +376,56 @@ def test_a_pid_used_again_by_a_stranger_makes_nobody_an_agent(repo: Git) -> None
     (folder / "kernel.json").write_text(json.dumps({"pid": here.pid, "started": here.create_time()}))
     with pytest.raises(RefusedError):
         add(store, "b", "an agent's")
+
+
+# -- an init that was stopped ------------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """Stands for the end of the process."""
+
+
+def stop(point: str) -> Callable[[str], None]:
+    def reached(here: str) -> None:
+        if here == point:
+            raise Stopped
+
+    return reached
+
+
+@pytest.mark.parametrize("point", ["moved", "before locked", "locked"])
+@pytest.mark.parametrize("unpinned", [False, True])
+def test_an_init_that_was_stopped_is_finished_by_the_next(repo: Git, point: str, unpinned: bool) -> None:
+    store = store_of(repo)
+    store.writer.reached = stop(point)
+    find_place = store._find_place
+    store._find_place = lambda: (find_place(), setattr(store.writer, "reached", stop(point)))  # type: ignore
+    with pytest.raises(Stopped):
+        store.initialise()
+    assert repo("config", "harness.mode", check=False) == ""
+    tip = repo("rev-parse", "refs/heads/harness")
+    done = init(store_of(repo), unpinned=unpinned)
+    assert (done.landed.finished, done.landed.commit) == (True, tip)
+    assert done.to_json()["finished"] is True
+    assert (repo("config", "harness.mode"), repo("config", "harness.branch")) == ("branch", "harness")
+    lock = read_lock(repo.root / "harness.lock")
+    assert lock is None if unpinned and point != "locked" else lock is not None and lock.commit == tip
+    refused(repo, "already_initialised")
+    assert not doctor(store_of(repo)).ill
+
+
+def test_a_clone_that_made_the_branch_with_git_has_no_init_to_finish(repo: Git, tmp_path: Path) -> None:
+    started(repo)
+    subprocess.run(["git", "clone", "-q", "-b", "main", repo.root, tmp_path / "clone"], check=True)
+    clone = Git(tmp_path / "clone")
+    clone("branch", "harness", "origin/harness")
+    refused(clone, "already_initialised")
+
+
+def test_init_waits_until_a_dead_processs_lock_file_is_certainly_its(repo: Git) -> None:
+    """It said that the branch had appeared, while it only had to wait."""
+    lock = repo.root / ".git/refs/heads/harness.lock"
+    (repo.root / ".git/harnessctl.moving").write_text(f"refs/heads/harness {'1' * 40}\n")
+    lock.write_bytes(b"")
+    started(repo)
+    assert not lock.exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -270,11 +271,26 @@ class HarnessStore:
             self._find_place()
             return Landed(None, "", written=written)
         self.check_identity()
-        initialising.refuse_branch(self.place)
-        commit = initialising.init_branch(self.writer)
+        begun = initialising.is_begun(self.place, Operations(self.state_path))
+        if not begun:
+            initialising.refuse_branch(self.place)
+        place, operations = self.place, self.operations
+        with self.repository.exclusive():  # or another init would take ours for one that was stopped
+            begun = initialising.is_begun(place, operations)
+            if not begun:
+                initialising.refuse_branch(place)
+            commit = place.landing_tip() if begun else initialising.init_branch(self.writer)
+            initialising.name_branch(place, operations)
+            self._find_place()
+            lock = None if unpinned else self._first_lock(commit)
+            initialising.name_mode(place, operations)
         self._find_place()
-        lock = None if unpinned or self.place.lock_path is None else self._write_lock(commit)
-        return self._landed(None, commit, lock)
+        return replace(self._landed(None, commit, lock), finished=begun)
+
+    def _first_lock(self, commit: str) -> Lock | None:
+        """The lock that ``init`` writes, unless an ``init`` that was stopped wrote it."""
+        path = self.place.lock_path
+        return None if path is None or read_lock(path, tolerant=True) else self._write_lock(commit)
 
     def add(self, wanted: Addition) -> Landed:
         """Land a person's edit, or write it into the work tree in in-tree mode."""

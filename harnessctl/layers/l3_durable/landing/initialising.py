@@ -13,6 +13,7 @@ from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import POLICY, Content
 from harnessctl.layers.l3_durable.files.lock import write_atomically
+from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.refs import LostRaceError
 from harnessctl.layers.l3_durable.landing.writer import Change, Writer, refuse_occupied
 from harnessctl.layers.l3_durable.places import identity
@@ -51,7 +52,8 @@ schema = 1
 def init_branch(writer: Writer) -> str:
     """Create the orphan branch with a starter policy; the commit. :func:`refuse_branch` was asked before.
 
-    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile; ``not_configured``.
+    :raises HarnessError: ``name_taken``: somebody else made the branch meanwhile.
+    :raises ConflictError: ``moved_ref``: the lock file of another git stays in the way.
     """
     place = writer.place
     author = identity.author(place.repository, place.environment)
@@ -59,31 +61,57 @@ def init_branch(writer: Writer) -> str:
     files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
     commit, _ = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
     try:
-        writer.move(place.ref, None, commit, "init")
+        writer.settle(place.ref, None, commit, "init")
     except LostRaceError as error:
         raise HarnessError(
             f"branch '{place.branch}' appeared meanwhile: {error}",
             id="name_taken",
             hint="harnessctl status says whether it is a harness that somebody else began just now",
         ) from error
+    return commit
+
+
+def is_begun(place: Place, operations: Operations) -> bool:
+    """Whether an ``init`` here made the branch and was stopped before it was done: the mode comes last.
+
+    A branch that a clone got from elsewhere was never noted as made here.
+    """
+    tip = place.local_tip()
+    if tip is None or place.repository.config_now(MODE_KEY) is not None:
+        return False
+    made = (o.new for o in operations.read() if o.what == place.ref and o.old is None and o.new)
+    return any(reaches(place.repository, (tip,), commit) for commit in made)
+
+
+def name_branch(place: Place, operations: Operations) -> None:
+    """Tell git's configuration which branch holds the harness.
+
+    :raises HarnessError: ``not_configured``: it cannot be written; the branch is there.
+    """
+    _told(place, operations, BRANCH_KEY, place.branch)
+
+
+def name_mode(place: Place, operations: Operations) -> None:
+    """Tell it too that the harness is on a branch, which ends ``init``; errors as :func:`name_branch`."""
+    _told(place, operations, MODE_KEY, Mode.BRANCH.value)
+
+
+def _told(place: Place, operations: Operations, key: str, value: str) -> None:
     try:
-        _configure(place, writer.operations, place.branch, Mode.BRANCH)
+        _set(place, operations, key, value)
     except HarnessError as error:
         raise HarnessError(
             f"branch '{place.branch}' is made, and git's configuration could not be told: {error.message}",
             id="not_configured",
-            hint=f"the harness works without it; once that can be written: git config {BRANCH_KEY} "
-            f"{place.branch}, and harnessctl pin for a lock",
+            hint="the harness works without it; once that can be written, harnessctl init again finishes",
         ) from error
-    return commit
 
 
-def _configure(place: Place, operations: Operations, branch: str, mode: Mode) -> None:
-    """Set branch and mode; the note for the fence comes first, as in :meth:`Writer.move`."""
-    for key, value in ((BRANCH_KEY, branch), (MODE_KEY, mode.value)):
-        old = place.repository.config(key)
-        operations.moved(key, old, value)
-        place.repository.set_config(key, value)
+def _set(place: Place, operations: Operations, key: str, value: str) -> None:
+    """Set one key; the note for the fence comes first, as in :meth:`Writer.move`."""
+    old = place.repository.config(key)
+    operations.moved(key, old, value)
+    place.repository.set_config(key, value)
 
 
 def refuse_branch(place: Place) -> None:
@@ -163,7 +191,8 @@ def init_in_tree(place: Place, operations: Operations, root: Path) -> tuple[Path
         policy.parent.mkdir(exist_ok=True)
         write_atomically(policy, STARTER.encode())
         written = (policy,)
-    _configure(place, operations, default_branch(place.repository), Mode.IN_TREE)
+    _set(place, operations, BRANCH_KEY, default_branch(place.repository))
+    _set(place, operations, MODE_KEY, Mode.IN_TREE.value)
     return written
 
 

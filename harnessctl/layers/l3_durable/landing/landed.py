@@ -22,6 +22,7 @@ class Landed:
     :ivar unread: landed updates that the next run will not read.
     :ivar warnings: what the lint rules say about the touched entries.
     :ivar written: work-tree files, in in-tree mode.
+    :ivar finished: an earlier ``init`` made the branch and was stopped; this one did the rest.
     """
 
     record: Record | None
@@ -32,6 +33,7 @@ class Landed:
     unread: int = 0
     written: tuple[Path, ...] = ()
     warnings: tuple[Finding, ...] = ()
+    finished: bool = False
 
     def to_json(self) -> dict[str, object]:
         """The landing as ``--json`` prints it."""
