@@ -14,6 +14,7 @@ from harnessctl.cli.landing import tell_landed
 from harnessctl.cli.output import note, patch, print_json, say, table
 from harnessctl.domain.errors import ExitCode, UsageError
 from harnessctl.domain.ids import Kind
+from harnessctl.domain.safe_text import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -218,7 +219,9 @@ def _source(file: str) -> Path | bytes:
             id="no_input",
             hint="harnessctl add ID FILE, or pipe the text in",
         )
-    return sys.stdin.buffer.read()
+    from harnessctl.commands.add import ENOUGH
+
+    return sys.stdin.buffer.read(ENOUGH)
 
 
 def _tell_update(shown: ShownUpdate, *, evidence: bool) -> None:
@@ -236,7 +239,8 @@ def _tell_broken(broken: Iterable[Finding]) -> None:
     """Name what cannot be read, and end with 1 when there is any."""
     count = 0
     for finding in broken:
-        place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+        path = visible_line(finding.path)
+        place = f"{path}:{finding.line}:{finding.column}" if finding.line else path
         note(
             f"broken: {place}: {finding.rule}: {finding.message}"
             + (f" ({finding.hint})" if finding.hint else "")

@@ -7,9 +7,13 @@ from pathlib import Path
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.ids import EntryId
 from harnessctl.layers.l3_durable.files.tree import FILE
-from harnessctl.layers.l3_durable.landing.adding import Addition, read_files
+from harnessctl.layers.l3_durable.landing.adding import Addition, read_files, refuse_large
 from harnessctl.layers.l3_durable.landing.landed import Landed
+from harnessctl.layers.l3_durable.rules.load_rules import MAX_MAIN_FILE
 from harnessctl.layers.l3_durable.store import HarnessStore
+
+#: Bytes to read of standard input: enough to see that it is too much.
+ENOUGH = MAX_MAIN_FILE + 1
 
 
 def add(store: HarnessStore, entry: str, source: Path | bytes, *, summary: str = "", why: str = "") -> Landed:
@@ -25,7 +29,7 @@ def add(store: HarnessStore, entry: str, source: Path | bytes, *, summary: str =
     """
     wanted = EntryId.parse(entry)
     if isinstance(source, bytes):
-        files: tuple[EntryFile, ...] = (EntryFile(wanted.path, FILE, source),)
+        files: tuple[EntryFile, ...] = (EntryFile(wanted.path, FILE, refuse_large(wanted.path, source)),)
     else:
         files = read_files(wanted, source)
     return store.add(Addition(wanted, files, summary, why))

@@ -285,7 +285,7 @@ def test_a_secret_is_refused_before_any_object_exists(repo: Git) -> None:
         add(store, "leak", f"token {planted}")
     assert caught.value.id == "secret_found"
     assert planted not in caught.value.message + caught.value.hint
-    assert ".harness/memory/leak.md:6:" in caught.value.message
+    assert ".harness/memory/leak.md:4:" in caught.value.message
     with pytest.raises(RefusedError):
         propose(store, "leak", f"token {planted}")
     assert (objects(repo), repo("for-each-ref")) == before
@@ -587,3 +587,33 @@ def test_a_full_failure_to_write_is_words(repo: Git) -> None:
         (repo.root / ".git/objects").chmod(0o500)
     with pytest.raises(HarnessError):
         add(store, "a", "one")
+
+
+# -- what a person gave -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_tree", [False, True])
+@pytest.mark.parametrize("text", ["key = ghp_" + "a1B2" * 9, "bad \x01 character"])
+def test_lines_are_those_of_the_text_as_it_was_given(repo: Git, in_tree: bool, text: str) -> None:
+    """Two keys are put into the frontmatter, which moves every line below it."""
+    store = store_of(repo)
+    store.initialise(in_tree=in_tree)
+    given = f"---\ndescription: x\n---\none\n{text}\n"
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).add(
+            Addition(EntryId.parse("memory/a"), (EntryFile("memory/a.md", 0o100644, given.encode()),))
+        )
+    assert caught.value.id in ("secret_found", "invalid_entry")
+    assert ".harness/memory/a.md:5:" in caught.value.message
+
+
+def test_a_files_name_with_a_line_break_forges_no_line_of_an_error(repo: Git) -> None:
+    head = b"---\nname: s\ndescription: d\n---\n"
+    files = (
+        EntryFile("skills/s/SKILL.md", 0o100644, head),
+        EntryFile("skills/s/a\nerror: forged", 0o100644, b"x"),
+    )
+    with pytest.raises(HarnessError) as caught:
+        started(repo).add(Addition(EntryId.parse("skills/s"), files))
+    assert ".harness/skills/s/a\\nerror: forged" in caught.value.message
+    assert "\n" not in caught.value.message

@@ -23,7 +23,13 @@ from harnessctl.domain.update import EntryEdit, Record
 from harnessctl.layers.l3_durable.checking.validation import Checks
 from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
 from harnessctl.layers.l3_durable.content import POLICY, Content, files_at
-from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock, render_lock, write_atomically
+from harnessctl.layers.l3_durable.files.lock import (
+    LOCK_NAME,
+    raw_lock,
+    read_lock,
+    render_lock,
+    write_atomically,
+)
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.git.occupied import occupants
 from harnessctl.layers.l3_durable.git.patch import FilePatch, patch_files
@@ -300,15 +306,30 @@ class HarnessStore:
             raise not_initialised()
         if self.mode is Mode.IN_TREE:
             return self._add_in_tree(wanted)
-        made: list[Record] = []
+        made: list[tuple[Content, Record]] = []
 
         def plan(tip: Content) -> Change:
             record, change = adding.add_change(self.place, tip, wanted)
-            made[:] = [record]
+            made[:] = [(tip, record)]
             return change
 
-        moved = decisions.land(self.writer, plan)
-        return self._landed(made[0], moved.new, warnings=moved.warnings)
+        try:
+            moved = decisions.land(self.writer, plan)
+        except HarnessError:
+            if made:  # says the lines of the text as it was given, where it is that which was refused
+                adding.judge_given(self.checks, made[0][0], wanted)
+            raise
+        tip, record = made[0]
+        return self._landed(record, moved.new, warnings=self._warnings(tip, wanted, moved.warnings))
+
+    def _warnings(
+        self, before: Content | None, wanted: Addition, found: tuple[Finding, ...]
+    ) -> tuple[Finding, ...]:
+        """``found``, with the lines of the text as it was given."""
+        try:
+            return adding.judge_given(self.checks, before, wanted) if found else found
+        except HarnessError:
+            return found
 
     def editable(self, entry: EntryId) -> tuple[EntryFile, ...]:
         """The files that a person's edit of ``entry`` starts from; () for a new one.
@@ -476,9 +497,14 @@ class HarnessStore:
         adding.refuse_in_the_way(root, before, files, wanted.files)
         record = adding.add_record(self.place, before, edit, wanted)
         files |= {record_path(record.id): proposing.record_file(record)}
-        self.checks.refuse_secrets(files, record.summary)
-        self.checks.refuse_broken(before, files)
-        warnings = self.checks.lint(before, files)
+        try:
+            self.checks.refuse_secrets(files, record.summary)
+            self.checks.refuse_broken(before, files)
+            warnings = self.checks.lint(before, files)
+        except HarnessError:
+            adding.judge_given(self.checks, before, wanted)  # as in :meth:`add`
+            raise
+        warnings = self._warnings(before, wanted, warnings)
         written = adding.write_files(root, before, files, wanted.files)
         return Landed(record, "", written=written, warnings=warnings)
 
@@ -499,14 +525,14 @@ class HarnessStore:
                 hint="pin in a clone that has one",
             )
         lock = pinning.lock_for(self.place, commit)
-        old = lock_digest(path.read_bytes()) if path.exists() else None
         data = render_lock(lock)
         self.writer.reached("before locked")
         try:
+            old = _lock_now(path)
             self.operations.moved(LOCK_NAME, old, lock_digest(data))  # first, as in Writer.move
             write_atomically(path, data)
         except (OSError, HarnessError) as error:
-            why = error.message if isinstance(error, HarnessError) else error.strerror
+            why = error.words if isinstance(error, HarnessError) else error.strerror
             raise HarnessError(
                 f"{path} could not be written: {why}; {commit[:12]} is landed",
                 id="lock_not_written",
@@ -534,6 +560,15 @@ class HarnessStore:
 def open_store(start: Path, environment: Environment, *, allow: Iterable[str] = ()) -> HarnessStore:
     """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`."""
     return HarnessStore(find_place(Repository.open(start), environment), allow)
+
+
+def _lock_now(path: Path) -> str | None:
+    """The fence's value of the lock that is replaced; None where there is none, or none that can be read."""
+    try:
+        data = raw_lock(path)
+    except OSError:
+        return None
+    return None if data is None else lock_digest(data)
 
 
 def _key(folder: Path) -> bytes:

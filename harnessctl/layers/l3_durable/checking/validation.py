@@ -16,6 +16,7 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.finding import Finding, Severity
 from harnessctl.domain.ids import HARNESS_DIR, EntryId
+from harnessctl.domain.safe_text import visible_line
 from harnessctl.domain.update import Record
 from harnessctl.layers.l3_durable.checking.ownership import read_entry
 from harnessctl.layers.l3_durable.checking.verdicts import VerdictCache
@@ -43,7 +44,8 @@ class InvalidError(HarnessError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         first = findings[0]
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        where = ":".join(str(part) for part in (first.path, first.line, first.column) if part)
+        path = visible_line(first.path)  # a name with a line break could forge a line of its own
+        where = ":".join(str(part) for part in (path, first.line, first.column) if part)
         super().__init__(f"{where}: {first.rule}: {first.message}{more}", id="invalid_entry", hint=first.hint)
         self.findings = tuple(findings)
 
@@ -98,7 +100,9 @@ class Checks:
         for finding in check_authority(changes, context, CommitFacts(by_agent=True, records=(record,))):
             if finding.severity is Severity.ERROR:
                 raise RefusedError(
-                    f"{finding.path}: {finding.rule}: {finding.message}", id="overreach", hint=finding.hint
+                    f"{visible_line(finding.path)}: {finding.rule}: {finding.message}",
+                    id="overreach",
+                    hint=finding.hint,
                 )
 
     def _touched(self, base: Content | None, edits: Edits) -> tuple[list[Change], LintContext]:
@@ -169,7 +173,7 @@ class Checks:
         for path, file in edits.items():
             if file is not None:
                 self._refuse(path.encode("utf-8", "replace"), "the name of a file")
-                self._refuse(file.data, f"{HARNESS_DIR}/{path}")
+                self._refuse(file.data, f"{HARNESS_DIR}/{visible_line(path)}")
         self._refuse(message.encode("utf-8", "replace"), "the commit message")
 
     def _refuse(self, data: bytes, where: str) -> None:

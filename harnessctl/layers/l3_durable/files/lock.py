@@ -103,21 +103,39 @@ def read_lock(path: Path, *, tolerant: bool = False) -> Lock | None:
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes; a pipe is not waited for, and no more is read than a lock can have."""
+    """The file's bytes, of which no more are read than a lock can have; errors as :func:`raw_lock`."""
+    data = _plain(path, MAX_LOCK + 1)
+    if len(data) > MAX_LOCK:
+        raise UsageError(
+            f"{path} is too large for a lock", id="bad_lock", hint="harnessctl pin REV writes it anew"
+        )
+    return data
+
+
+def raw_lock(path: Path) -> bytes | None:
+    """The bytes at ``path``, be they a lock or not; None when nothing is there.
+
+    :raises UsageError: ``bad_lock``: no plain file lies there; a pipe is not waited for.
+    :raises OSError: it cannot be read.
+    """
+    try:
+        return _plain(path)
+    except FileNotFoundError:
+        return None
+
+
+def _plain(path: Path, most: int = -1) -> bytes:
+    """The first ``most`` bytes of a plain file, by default all."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise UsageError(
                 f"{path} is no plain file", id="bad_lock", hint="remove it; harnessctl pin writes one"
             )
-        data = os.read(handle, MAX_LOCK + 1)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(most)
     finally:
         os.close(handle)
-    if len(data) > MAX_LOCK:
-        raise UsageError(
-            f"{path} is too large for a lock", id="bad_lock", hint="harnessctl pin REV writes it anew"
-        )
-    return data
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
+from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
+from harnessctl.domain.safe_text import visible_line
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable.checking.ownership import human_edit
-from harnessctl.layers.l3_durable.checking.validation import Edits
+from harnessctl.layers.l3_durable.checking.validation import Checks, Edits
 from harnessctl.layers.l3_durable.content import Content, entry_digest, no_entry
 from harnessctl.layers.l3_durable.files.lock import write_atomically
 from harnessctl.layers.l3_durable.files.message import commit_message
@@ -22,6 +24,7 @@ from harnessctl.layers.l3_durable.landing.proposals import changes_of, file_edit
 from harnessctl.layers.l3_durable.landing.writer import Change
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import Place
+from harnessctl.layers.l3_durable.rules.load_rules import MAX_MAIN_FILE, MAX_OTHER_FILE, SIZE
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,24 @@ class Addition:
 
 
 def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
-    """The edit that ``wanted`` is on top of ``before``; a lone ``SKILL.md`` leaves a skill's other files.
+    """The edit that ``wanted`` is on top of ``before``, with owner and origin; errors as :func:`_given`."""
+    return human_edit(before, _given(before, wanted))
+
+
+def judge_given(checks: Checks, before: Content | None, wanted: Addition) -> tuple[Finding, ...]:
+    """Judge ``wanted`` as the person wrote it, without the keys that are put in: its lines are theirs.
+
+    :return: what the lint rules warn of.
+    :raises HarnessError: what the checks refuse.
+    """
+    edits = file_edits(before, (_given(before, wanted),))
+    checks.refuse_secrets(edits, "")
+    checks.refuse_broken(before, edits)
+    return checks.lint(before, edits)
+
+
+def _given(before: Content | None, wanted: Addition) -> EntryEdit:
+    """The edit as the person wrote it; a lone ``SKILL.md`` leaves a skill's other files.
 
     :raises ConflictError: ``conflict``: it is no longer what the person saw.
     :raises NotFoundError: ``no_entry``: there is nothing to remove.
@@ -65,10 +85,7 @@ def add_edit(before: Content | None, wanted: Addition) -> EntryEdit:
     files = {f.path: f for f in wanted.files}
     if wanted.entry.kind is Kind.SKILL and set(files) == {wanted.entry.path}:
         files = {f.path: f for f in now} | files
-    return human_edit(
-        before,
-        EntryEdit(wanted.entry, "update" if now else "create", tuple(sorted(files.values(), key=_path))),
-    )
+    return EntryEdit(wanted.entry, "update" if now else "create", tuple(sorted(files.values(), key=_path)))
 
 
 def add_record(place: Place, before: Content | None, edit: EntryEdit, wanted: Addition) -> Record:
@@ -182,34 +199,63 @@ def read_files(entry: EntryId, source: Path) -> tuple[EntryFile, ...]:
 
     :raises NotFoundError: ``no_file``: it, or something in it, is not there or cannot be read.
     :raises UsageError: ``bad_source``: a folder for an entry that is one file, or a link in it.
+    :raises HarnessError: ``invalid_entry``: a file is too large to be one of an entry.
     """
+    named = visible_line(str(source))
     try:
         if source.is_dir():
             if entry.kind is not Kind.SKILL:
-                raise UsageError(f"{source} is a folder, and {entry} is one file", id="bad_source")
+                raise UsageError(f"{named} is a folder, and {entry} is one file", id="bad_source")
             return tuple(_read_folder(entry, source))
         if source.exists() and not source.is_file():
-            raise UsageError(f"{source} is no file", id="bad_source", hint="- reads standard input")
-        return (EntryFile(entry.path, FILE, source.read_bytes()),)
+            raise UsageError(f"{named} is no file", id="bad_source", hint="- reads standard input")
+        return (EntryFile(entry.path, FILE, _read_file(source, entry.path, MAX_MAIN_FILE)),)
     except OSError as error:
+        named = visible_line(os.fsdecode(error.filename or source))
         raise NotFoundError(
-            f"cannot read {error.filename or source}: {error.strerror}; nothing was written",
+            f"cannot read {named}: {error.strerror}; nothing was written",
             id="no_file",
             hint="name a file that you can read, or - for standard input",
         ) from error
 
 
+def refuse_large(path: str, data: bytes, limit: int = MAX_MAIN_FILE) -> bytes:
+    """``data``, of which no more was read than it takes to see that it is too much for ``path``.
+
+    :raises HarnessError: ``invalid_entry``: it is, in the words of the rule on sizes.
+    """
+    if len(data) <= limit:
+        return data
+    raise HarnessError(
+        f"{HARNESS_DIR}/{visible_line(path)}: {SIZE.id}: has more than the {limit} bytes that are allowed",
+        id="invalid_entry",
+        hint=SIZE.fix,
+    )
+
+
+def _read_file(file: Path, path: str, limit: int) -> bytes:
+    with file.open("rb") as opened:
+        return refuse_large(path, opened.read(limit + 1), limit)
+
+
 def _read_folder(entry: EntryId, source: Path) -> Iterator[EntryFile]:
     top = f"{entry.kind.directory}/{entry.name}"
-    for folder, _, names in os.walk(source, onerror=_not_passed_over):
-        for name in sorted(names):
-            path = Path(folder) / name
-            if path.is_symlink():
-                raise UsageError(f"{path} is a symbolic link; a skill holds plain files", id="bad_source")
+    for folder, folders, names in os.walk(source, onerror=_not_passed_over):
+        folders.sort()
+        for path in (Path(folder) / name for name in sorted((*folders, *names))):
+            if path.is_symlink():  # os.walk would pass over a linked folder without a word
+                raise UsageError(
+                    f"{visible_line(str(path))} is a symbolic link; a skill holds plain files",
+                    id="bad_source",
+                )
+            if path.is_dir():
+                continue
             if not path.is_file():
-                raise UsageError(f"{path} is no plain file", id="bad_source")
+                raise UsageError(f"{visible_line(str(path))} is no plain file", id="bad_source")
             mode = EXECUTABLE if os.access(path, os.X_OK) else FILE
-            yield EntryFile(f"{top}/{path.relative_to(source).as_posix()}", mode, path.read_bytes())
+            below = f"{top}/{path.relative_to(source).as_posix()}"
+            limit = MAX_MAIN_FILE if below == entry.path else MAX_OTHER_FILE
+            yield EntryFile(below, mode, _read_file(path, below, limit))
 
 
 def _not_passed_over(error: OSError) -> None:
