@@ -100,6 +100,7 @@ def _treat(repair: Repair) -> Diagnosis:
 
 def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from repairs.stale_locks(store.place)
+    yield from repairs.left_over_files(store.place)
     yield from _unusable(store.state_path)
     yield from _modes(store.place.environment.state_home, store.state_path)
     logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 import pytest
 
@@ -226,3 +228,71 @@ def test_a_lock_of_no_or_another_schema_says_what_helps(repo: Git, text: bytes, 
     found = doctor(store_of(repo))
     assert ids(found) == ["bad_lock"]
     assert hint in found.found[0].repair.remedy
+
+
+def test_a_pipe_in_the_locks_place_is_not_waited_for(repo: Git) -> None:
+    store = started(repo)
+    before = store.fence.capture()
+    lock = repo.root / "harness.lock"
+    lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).move_pin()
+    assert caught.value.id == "lock_not_written"
+    assert "no plain file" in caught.value.message
+    assert store.fence.unknown_moves(before, store.fence.capture()) == ("harness.lock",)
+    with pytest.raises(UsageError):
+        store_of(repo).move_pin(resolve_conflict=True)
+
+
+@pytest.mark.parametrize("how", ["deleted", "empty"])
+def test_a_pin_of_a_branch_that_is_gone_says_so_and_how_it_comes_back(repo: Git, how: str) -> None:
+    pinned = started(repo).pin().commit
+    if how == "deleted":
+        repo("branch", "-D", "harness")
+    else:
+        (repo.root / HARNESS).write_text("")
+        assert f"{HARNESS} names no commit" in doctor(store_of(repo)).found[0].repair.what
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).pin()
+    assert caught.value.id == "pin_not_landed"
+    assert "there is no such branch here" in caught.value.message
+    assert f"git branch harness {pinned}" in caught.value.hint
+    (repo.root / HARNESS).unlink(missing_ok=True)
+    repo("branch", "harness", pinned)
+    assert store_of(repo).pin().commit == pinned
+
+
+def test_a_pin_of_a_branch_that_never_was_here_says_what_to_fetch(repo: Git) -> None:
+    pinned = started(repo).pin().commit
+    repo("branch", "-D", "harness")
+    lose(repo, pinned)
+    with pytest.raises(HarnessError) as caught:
+        store_of(repo).pin()
+    assert caught.value.id == "pin_missing"
+    assert "git fetch REMOTE refs/heads/harness" in caught.value.hint
+
+
+# -- what a killed process leaves --------------------------------------------------------------------
+
+
+def test_files_of_a_killed_pin_and_of_a_killed_landing_are_named_and_removed(repo: Git) -> None:
+    started(repo)
+    lock = repo.root / ".harness.lock.ab12_xyz"
+    lock.write_text("half")
+    objects = repo.root / ".git/objects/tmp_objdir-harnessctl-abcdefgh"
+    (objects / "aa").mkdir(parents=True)
+    other = repo.root / ".harness.lock.mine"
+    other.write_text("a person's")
+    os.utime(other, (1, 1))
+    assert ids(doctor(store_of(repo))) == [], "somebody may be writing them"
+    for path, age in ((lock, 600), (objects, 600)):
+        os.utime(path, (time.time() - age,) * 2)
+    assert ids(doctor(store_of(repo))) == ["left_over_file"]
+    os.utime(objects, (time.time() - 100_000,) * 2)
+    assert ids(doctor(store_of(repo))) == ["left_over_file"] * 2
+    with lock.open("rb"):
+        assert ids(doctor(store_of(repo))) == ["left_over_file"] or not Path("/proc").is_dir()
+    assert not doctor(store_of(repo), fix=True).ill
+    assert (lock.exists(), objects.exists(), other.exists()) == (False, False, True)
+    assert ids(doctor(store_of(repo))) == []

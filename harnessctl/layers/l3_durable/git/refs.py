@@ -54,6 +54,11 @@ class Refs:
         found = (oid for line in reversed(lines) for oid in reversed(line.split(" ", 2)[:2]))
         return tuple(dict.fromkeys(oid for oid in found if _OID.fullmatch(oid) and oid.strip("0")))
 
+    def broken(self, name: str) -> Path | None:
+        """The ref's file when there is one and no id can be read from it, as a power cut may leave it."""
+        path = self._common / name
+        return path if path.is_file() and self.read(name) is None else None
+
     def list(self, prefix: str) -> dict[str, str]:
         """Refs whose full name starts with ``prefix``: name -> id, sorted."""
         found = ((name, self.read(name)) for name in self.names(prefix))

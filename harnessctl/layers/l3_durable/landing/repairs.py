@@ -7,6 +7,8 @@ Nothing that only a person could miss is removed: what would be lost otherwise i
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -23,6 +25,7 @@ from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from harnessctl.layers.l3_durable.files.tree import GITLINK
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
+from harnessctl.layers.l3_durable.git.staging import PREFIX as STAGED
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.landing.proposals import list_proposals
 from harnessctl.layers.l3_durable.landing.writer import Writer
@@ -34,6 +37,11 @@ from harnessctl.layers.l3_durable.rules.policy import check_policy
 LOST = "lost_harness"
 #: Seconds after which a lock file of git is nobody's: git holds one for milliseconds.
 STALE_S = 60.0
+#: Seconds after which a temporary file of the lock is nobody's: writing one takes milliseconds.
+LEFT_S = 300.0
+#: The same of a landing's objects; a landing that takes a day would be a strange one.
+STAGED_LEFT_S = 86_400.0
+_TEMPORARY = re.compile(rf"\.{re.escape(LOCK_NAME)}\.[a-z0-9_]{{8}}")
 #: Seconds up to which one is not worth a word.
 FRESH_S = 5.0
 
@@ -66,6 +74,37 @@ def stale_locks(place: Place) -> Iterator[Repair]:
         age = _age(file)
         if age is not None and abs(age) > FRESH_S:
             yield _lock_repair(file, age)
+
+
+def left_over_files(place: Place) -> Iterator[Repair]:
+    """What a process that was killed while it wrote the lock or a landing's objects leaves for ever."""
+    here = []
+    if place.lock_path is not None:
+        here = [
+            p for p in sorted(place.lock_path.parent.glob(f".{LOCK_NAME}.*")) if _TEMPORARY.fullmatch(p.name)
+        ]
+    for file in here:
+        if _is_left(file, LEFT_S):
+            what = f"{file} was left by a process that was killed while it wrote {LOCK_NAME}"
+            yield Repair("left_over_file", what, "remove it", partial(_remove_left, file, LEFT_S))
+    for folder in sorted((place.repository.common_dir / "objects").glob(f"{STAGED}*")):
+        if _is_left(folder, STAGED_LEFT_S):
+            what = f"{folder} holds objects of a landing that was killed before its ref moved"
+            yield Repair("left_over_file", what, "remove it", partial(_remove_left, folder, STAGED_LEFT_S))
+
+
+def _is_left(path: Path, after: float) -> bool:
+    age = _age(path)
+    return age is not None and age > after and not _holders(path)
+
+
+def _remove_left(path: Path, after: float) -> None:
+    if not _is_left(path, after):
+        raise HarnessError(f"{path} is in use again", id="busy", hint="run doctor again")
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _lock_repair(file: Path, age: float) -> Repair:
@@ -117,6 +156,9 @@ def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
     if not damage and (place.mode is not None or not (stated or lock)):
         return
     what = f"its tip {tip[:12]} holds no {HARNESS_DIR}/" if tip else "there is no such branch here"
+    broken = None if tip else place.repository.refs.broken(place.ref)
+    if broken:
+        what = f"{broken} names no commit"
     if tip and damage:
         what = f"its tip {tip[:12]} cannot be read: {damage}"
     found = _last_harness(place)
@@ -130,6 +172,8 @@ def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
         remedy += f"; {LOCK_NAME} pins {lock.commit}, which is still here (git log {lock.commit[:12]})"
     elif lock:
         remedy += f"; {LOCK_NAME} pins {lock.commit}, which is to be fetched from where others have it"
+    if broken:
+        remedy += "; git makes the branch anew once that file is moved away"
     remedy += "; point the branch at the right one with git"
     yield Repair(LOST, f"branch '{place.branch}' should hold the harness, and {what}", remedy)
 

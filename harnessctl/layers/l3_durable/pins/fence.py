@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.domain.errors import NotFoundError
+from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, raw_lock
 from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, MODE_KEY, Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, PROPOSALS
 from harnessctl.layers.l3_durable.places.operations import Operations
@@ -22,6 +22,7 @@ from harnessctl.layers.l3_durable.places.operations import Operations
 ABSENT = "absent"
 AS_COMMITTED = "as committed"
 UNSET = "unset"
+NO_FILE = "no plain file"
 #: Before the commit of a ref whose entries cannot all be read.
 UNREADABLE = "unreadable"
 
@@ -99,7 +100,10 @@ class HarnessFence:
 
     def _lock(self) -> str:
         path = self._place.lock_path
-        data = path.read_bytes() if path is not None and path.exists() else None
+        try:
+            data = raw_lock(path) if path is not None else None
+        except UsageError:  # a pipe or a folder in its place
+            return NO_FILE
         value = ABSENT if data is None else lock_digest(data)
         head = self._place.repository.head_commit
         if head is not None:

@@ -9,7 +9,13 @@ from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
 from harnessctl.domain.snapshot import SCHEMA_VERSION, Snapshot
 from harnessctl.domain.update import Record, RecordType
 from harnessctl.layers.l3_durable.content import Content
-from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, conflicting_commits, has_markers, read_lock
+from harnessctl.layers.l3_durable.files.lock import (
+    LOCK_NAME,
+    conflicting_commits,
+    has_markers,
+    raw_lock,
+    read_lock,
+)
 from harnessctl.layers.l3_durable.git.history import reaches, walk
 from harnessctl.layers.l3_durable.history.history_cache import HistoryCache
 from harnessctl.layers.l3_durable.history.records import records_since
@@ -87,6 +93,8 @@ def from_lock(place: Place, lock: Lock) -> Pin:
         return _pin(place, PinSource.LOCK, same_entries, note)
     if lacking == "shared":
         raise _not_shared(place, f"{LOCK_NAME} pins {lock.commit[:12]}")
+    if not place.landed_tips():
+        raise _branch_gone(place, lock)
     if place.repository.has(lock.commit):
         raise HarnessError(
             f"{LOCK_NAME} pins {lock.commit}, which is not landed on '{lock.branch}', nor are equal entries",
@@ -97,6 +105,25 @@ def from_lock(place: Place, lock: Lock) -> Pin:
         f"{LOCK_NAME} pins {lock.commit} of branch '{lock.branch}', which is not in this clone",
         id="pin_missing",
         hint=f"git fetch {place.remote or 'REMOTE'} refs/heads/{lock.branch}",
+    )
+
+
+def _branch_gone(place: Place, lock: Lock) -> HarnessError:
+    """There is nothing that the pin could be landed on: no branch here, and none known of the remote."""
+    here = place.repository.has(lock.commit)
+    pins = f"{LOCK_NAME} pins {lock.commit} of branch '{lock.branch}', and there is no such branch here"
+    if not here:
+        return NotFoundError(
+            f"{pins}, nor that commit",
+            id="pin_missing",
+            hint=f"git fetch {place.remote or 'REMOTE'} refs/heads/{lock.branch}; "
+            "harnessctl doctor says what else there is",
+        )
+    return HarnessError(
+        pins,
+        id="pin_not_landed",
+        hint=f"git branch {lock.branch} {lock.commit} makes it again as far as the pin; "
+        "harnessctl doctor says whether a later state is here",
     )
 
 
@@ -218,7 +245,7 @@ def resolve_conflict(place: Place) -> str:
     :raises NotFoundError: ``no_conflict``.
     """
     path = place.lock_path
-    data = path.read_bytes() if path and path.exists() else b""
+    data = (raw_lock(path) if path else None) or b""
     commits = conflicting_commits(data)
     if not has_markers(data):
         raise NotFoundError(
