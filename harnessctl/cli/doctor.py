@@ -18,8 +18,9 @@ def command(
 ) -> None:
     """Look for what crashes and other tools leave behind, and say what would put it right.
 
-    Stale lock files, a branch that lost its harness, a harness.toml or a pin that cannot be read, proposals
-    that are decided already, refs of sessions that ended, damaged logs, kernels that outlived their session
+    Stale lock files, what killed processes left half-written, a branch that lost its harness or cannot be
+    read, missing objects, a harness.toml or a pin that cannot be read, proposals that are decided already or
+    cannot be read, refs of sessions that ended, damaged logs, kernels that outlived their session
     (by process id and start time), run state that others can read, sockets of sessions that are gone.
     Without --fix nothing is changed. Exit code 1 while something is wrong.
     """

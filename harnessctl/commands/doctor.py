@@ -105,6 +105,7 @@ def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from _modes(store.place.environment.state_home, store.state_path)
     logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
+    yield from repairs.odd_mode(store.place)
     lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
     yield from lost
     if store.mode is not None and not lost:

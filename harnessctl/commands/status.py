@@ -115,6 +115,7 @@ def status(store: HarnessStore) -> Status:
         in_use=store.in_use(),
         session=_last_session(store),
         wrong=(
+            *repairs.odd_mode(store.place),
             *lost,
             *repairs.broken_policies(store.place, pin.commit if pin else ""),
         ),

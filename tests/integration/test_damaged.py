@@ -296,3 +296,18 @@ def test_files_of_a_killed_pin_and_of_a_killed_landing_are_named_and_removed(rep
     assert not doctor(store_of(repo), fix=True).ill
     assert (lock.exists(), objects.exists(), other.exists()) == (False, False, True)
     assert ids(doctor(store_of(repo))) == []
+
+
+# -- configuration -----------------------------------------------------------------------------------
+
+
+def test_a_mode_that_is_none_is_named(repo: Git) -> None:
+    started(repo)
+    repo("config", "harness.mode", "zzz")
+    found = doctor(store_of(repo))
+    assert ids(found) == ["bad_config"]
+    assert "'zzz'" in found.found[0].repair.what
+    assert "what is here is branch" in found.found[0].repair.remedy
+    assert [one.id for one in status(store_of(repo)).wrong] == ["bad_config"]
+    repo("config", "harness.mode", "branch")
+    assert ids(doctor(store_of(repo))) == []

@@ -148,6 +148,18 @@ def _opened(pid: str) -> set[str]:
     return found
 
 
+def odd_mode(place: Place) -> Iterator[Repair]:
+    """A configured mode that is none: it counts for nothing, and whoever set it is to know."""
+    stated = place.repository.config(MODE_KEY)
+    known = [mode.value for mode in Mode]
+    if stated is not None and stated not in known:
+        what = f"git configuration {MODE_KEY} is {stated!r}, which is no mode and counts for nothing"
+        remedy = f"git config {MODE_KEY} with one of {', '.join(known)}"
+        if place.mode is not None:
+            remedy += f"; what is here is {place.mode.value}"
+        yield Repair("bad_config", what, remedy)
+
+
 def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
     """A branch that should hold the harness and does not: moved or removed with git, or damaged."""
     stated = place.repository.config(MODE_KEY) == Mode.BRANCH.value
