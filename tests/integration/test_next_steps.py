@@ -91,7 +91,7 @@ def somebody_else_begins(repo: Git, monkeypatch: pytest.MonkeyPatch) -> None:
         (not_landed, "pin_not_landed", "harnessctl log lists what is landed"),
         (no_work_tree_any_more, "work_tree_gone", "harnessctl sessions export"),
         (no_id, "bad_repository_id", "unset it"),
-        (lock_of_a_later_version, "bad_lock", "upgrade harnessctl"),
+        (lock_of_a_later_version, "bad_lock", "needs a newer harnessctl"),
         (lock_that_cannot_be_read, "bad_lock", "harnessctl pin REV"),
         (too_far_back, "unknown_revision", "harnessctl log"),
         (session_that_cannot_be_removed, "storage", "prune again"),

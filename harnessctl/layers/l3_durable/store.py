@@ -532,7 +532,7 @@ class HarnessStore:
             self.operations.moved(LOCK_NAME, old, lock_digest(data))  # first, as in Writer.move
             write_atomically(path, data)
         except (OSError, HarnessError) as error:
-            why = error.words if isinstance(error, HarnessError) else error.strerror
+            why = error.message if isinstance(error, HarnessError) else error.strerror
             raise HarnessError(
                 f"{path} could not be written: {why}; {commit[:12]} is landed",
                 id="lock_not_written",
