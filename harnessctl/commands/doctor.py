@@ -15,9 +15,11 @@ from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.landing import repairs
+from harnessctl.layers.l3_durable.landing.initialising import is_begun
 from harnessctl.layers.l3_durable.landing.repairs import Repair
 from harnessctl.layers.l3_durable.landing.writer import Writer
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
+from harnessctl.layers.l3_durable.places.mode import MODE_KEY
 from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
@@ -108,6 +110,8 @@ def _all(store: HarnessStore) -> Iterator[Repair]:
     yield from repairs.odd_mode(store.place)
     lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
     yield from lost
+    if not lost:
+        yield from _said(lambda: _unfinished(store))
     if store.mode is not None and not lost:
         yield from _said(lambda: _harness(store, running))
     for log in logs:
@@ -123,6 +127,14 @@ def _harness(store: HarnessStore, running: set[str]) -> Iterator[Repair]:
     yield from _said(lambda: repairs.left_over_decisions(writer))
     yield from _said(lambda: repairs.left_over_live(writer, running))
     yield from _pin(store)
+
+
+def _unfinished(store: HarnessStore) -> Iterator[Repair]:
+    """An ``init`` that was killed after it had made the branch."""
+    if is_begun(store.place, Operations(store.state_path)):
+        what = f"an init was stopped after it had made branch '{store.branch}'; {MODE_KEY} is not set"
+        remedy = "harnessctl init again finishes it, with a lock; or with --unpinned, without one"
+        yield Repair("unfinished_init", what, remedy)
 
 
 def _said(look: Callable[[], Iterator[Repair]]) -> Iterator[Repair]:

@@ -404,6 +404,8 @@ def test_an_init_that_was_stopped_is_finished_by_the_next(repo: Git, point: str,
         store.initialise()
     assert repo("config", "harness.mode", check=False) == ""
     tip = repo("rev-parse", "refs/heads/harness")
+    (found,) = doctor(store_of(repo)).found
+    assert (found.repair.id, "init again finishes" in found.repair.remedy) == ("unfinished_init", True)
     done = init(store_of(repo), unpinned=unpinned)
     assert (done.landed.finished, done.landed.commit) == (True, tip)
     assert done.to_json()["finished"] is True
