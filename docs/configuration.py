@@ -19,7 +19,8 @@ it (`run --trust`). Keys themselves are read from your environment by the provid
 Of `harness.toml`, `review` and `secrets` count as they are at the landed tip. What `secrets.allow` lists in
 your own file and in the landed policy is allowed together.
 
-A key that nothing reads is no error: `run`, `status` and `doctor` name it, with what was perhaps meant.
+A key of the user's or of git's that nothing reads is no error: `run`, `status` and `doctor` name it, with
+what was perhaps meant. In `harness.toml` `check` refuses it (HRN216), and a run says so.
 
 | setting | environment | your `config.toml` | git | `harness.toml` |
 |---|---|---|---|---|

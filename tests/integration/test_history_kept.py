@@ -107,6 +107,22 @@ def test_only_what_is_new_is_asked_for(varied: Git, monkeypatch: pytest.MonkeyPa
     assert [u.to_json() for u in store_of(varied).updates()] == [u.to_json() for u in rows]
 
 
+def test_what_stands_behind_a_known_commit_is_asked_for_too(
+    varied: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some calls look at the newest commits alone, and keep those; the next one must not hide the rest."""
+    for n in range(3):
+        add(store_of(varied), f"n{n}", "x")
+    store = store_of(varied)
+    every = list(nodes(store.repository, store.place.landed_tips()))
+    whole = [step.updates for step in HistoryCache().steps(store.place, every)]
+    monkeypatch.setattr(history_cache, "MANY", 3)
+    for start, stop in ((0, 4), (2, 6), (5, len(every))):
+        cache = HistoryCache()
+        list(cache.steps(store.place, every[start:stop]))
+        assert [step.updates for step in cache.steps(store.place, every)] == whole
+
+
 def test_without_git_the_answer_is_the_same(varied: Git, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [u.to_json() for u in store_of(varied).updates()]
     (store_of(varied).state_dir / "history").unlink()

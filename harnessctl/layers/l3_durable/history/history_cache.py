@@ -30,7 +30,7 @@ from harnessctl.layers.l3_durable.places.sealed import SealedLines
 
 FILE = "history"
 #: Raised whenever what is kept changes its meaning.
-FORM = 2
+FORM = 3
 #: Commits from which on git is asked for all at one go; a process start costs about as much.
 MANY = 200
 
@@ -98,7 +98,7 @@ class HistoryCache:
         folders, keep = Folders(repository), not has_grafts(repository)
         unknown = [node for node in found if node.id not in self._steps]
         if keep and len(unknown) >= MANY:
-            self._ask_git(place, unknown)
+            self._ask_git(place, found, unknown)
         for node in found:
             known = self._steps.get(node.id) if keep else None
             if known is None:
@@ -111,10 +111,17 @@ class HistoryCache:
         self._steps[step.commit] = step
         self._new_steps.append(step)
 
-    def _ask_git(self, place: Place, unknown: Sequence[Node]) -> None:
-        """Make many steps from one answer of git's; without git they are made one by one."""
-        ids = {node.id for node in unknown}
-        parents = {parent for node in unknown for parent in node.parents}
+    def _ask_git(self, place: Place, found: Sequence[Node], unknown: Sequence[Node]) -> None:
+        """Make many steps from one answer of git's; without git they are made one by one.
+
+        What is known is hidden from git where it can be: it says nothing of what stands behind that, so
+        nothing unknown may. Children come before their parents in ``found``: that holds when no known
+        commit comes before an unknown one.
+        """
+        newest = all(node.id not in self._steps for node in found[: len(unknown)])
+        asked = unknown if newest else found
+        ids = {node.id for node in asked}
+        parents = {parent for node in asked for parent in node.parents}
         tips, hidden = sorted(ids - parents), sorted(parents - ids)
         if len(tips) + len(hidden) > MANY:
             return
