@@ -74,7 +74,7 @@ class User:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=600,
         )
 
 
