@@ -25,6 +25,7 @@ from tests.fakes.openai_server import Fail, FakeOpenAI, Say
 
 pytestmark = [
     pytest.mark.kernel,
+    pytest.mark.timeout(900),  # a probe reads what the user may read, and some machines have much of it
     pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's"),
 ]
 
