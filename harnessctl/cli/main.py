@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from harnessctl.cli.failure import report_denied, report_error, report_internal, report_usage
-from harnessctl.cli.streams import fading_stderr, silence
+from harnessctl.cli.streams import fading, silence
 from harnessctl.domain.errors import ExitCode, HarnessError, UsageError
 from harnessctl.domain.ids import suggestion
 
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Run the command line on ``argv`` (without the program's name); the exit code."""
     _open_missing_streams()
-    with fading_stderr():
+    with fading("stderr"):
         return _run(argv)
 
 

@@ -12,7 +12,7 @@ from harnessctl.bootstrap import opening, running
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
-from harnessctl.cli.streams import Fading, fading_stdout
+from harnessctl.cli.streams import Fading, fading
 from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
@@ -125,7 +125,7 @@ def command(
         "run.protocol": protocol or None,
         "prompt.files_tokens": 0 if no_repository_files else None,
     }
-    with fading_stdout() as out:
+    with fading("stdout") as out:
         with watcher_for(as_json=as_json, json_events=json_events) as watcher:
             outcome = running.run_session(
                 task=_task(task),

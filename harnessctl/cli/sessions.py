@@ -13,7 +13,7 @@ import typer
 
 from harnessctl.bootstrap import opening, reading, running
 from harnessctl.cli.output import note, print_json, say, table
-from harnessctl.cli.streams import fading_stdout
+from harnessctl.cli.streams import fading
 from harnessctl.domain.errors import HarnessError, UsageError
 
 app = typer.Typer(
@@ -247,7 +247,7 @@ def resume_command(
         "budgets.depth": max_depth,
         "budgets.children": max_children,
     }
-    with fading_stdout() as out:
+    with fading("stdout") as out:
         with watcher_for(as_json=as_json, json_events=json_events) as watcher:
             outcome = running.resume_session(
                 session=session,

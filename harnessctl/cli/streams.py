@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO
 
 #: How the system says that nobody is left at the other end.
 _LEFT = (errno.EPIPE, errno.EIO)
@@ -66,24 +66,16 @@ def silence(stream: TextIO) -> None:
 
 
 @contextmanager
-def fading_stderr() -> Iterator[Fading]:
-    """While this runs, what stderr does not take is lost: remarks never end a verb."""
-    before, fading = sys.stderr, Fading(sys.stderr)
-    sys.stderr = cast(TextIO, fading)
-    try:
-        yield fading
-    finally:
-        fading.flush()
-        sys.stderr = before
+def fading(name: Literal["stdout", "stderr"]) -> Iterator[Fading]:
+    """While this runs, what the standard stream does not take is lost.
 
-
-@contextmanager
-def fading_stdout() -> Iterator[Fading]:
-    """The same for stdout; for a verb whose work is not what it prints."""
-    before, fading = sys.stdout, Fading(sys.stdout)
-    sys.stdout = cast(TextIO, fading)
+    Remarks on stderr never end a verb; stdout is for verbs whose work is not what they print.
+    """
+    before: TextIO = getattr(sys, name)
+    stream = Fading(before)
+    setattr(sys, name, stream)
     try:
-        yield fading
+        yield stream
     finally:
-        fading.flush()
-        sys.stdout = before
+        stream.flush()
+        setattr(sys, name, before)

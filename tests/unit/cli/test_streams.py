@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from harnessctl.cli.streams import Fading, fading_stderr, fading_stdout
+from harnessctl.cli.streams import Fading, fading
 
 
 def pipe_without_reader() -> io.TextIOWrapper:
@@ -48,8 +48,8 @@ def test_the_streams_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = Refusing(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    with fading_stderr(), fading_stdout() as fading:
+    with fading("stderr"), fading("stdout") as stream:
         print("lost")
         print("said", file=sys.stderr)
-    assert fading.lost is not None
+    assert stream.lost is not None
     assert (sys.stdout, sys.stderr, err.getvalue()) == (out, err, "said\n")
