@@ -21,7 +21,8 @@ class CompactionWish:
     async def _compact(self, _: Mapping[str, Any]) -> str:
         self._asked = True
         return (
-            "Before your next reply, everything leaves the view but the task, the last message and this turn."
+            "Before your next reply, everything leaves the view but the task, the last message and this turn,"
+            " unless it is too little to be worth that."
         )
 
     def take(self) -> bool:

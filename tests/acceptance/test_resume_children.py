@@ -21,6 +21,8 @@ pytestmark = pytest.mark.kernel
 
 SLEEP = "import time\ntime.sleep(60)"
 DIE = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+#: Long enough that the turns which are to leave are worth a landmark, however many tokens their ids make.
+PLAN = " ".join(f"Step {k}: one child works on part {k} and tells me what it found." for k in range(20))
 BEGIN = """
 for name in ("alice", "bob", "carol"):
     rlm(f"work as {name}", name=name)
@@ -83,7 +85,7 @@ class Sessions:
 
 def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
     model = script(
-        {"content": "I start them.", "code": BEGIN},
+        {"content": PLAN, "code": BEGIN},
         {"content": "The kernel dies.", "code": DIE},
         {"content": "Who is there?", "code": "print([c['name'] for c in rlm.list()], history.compact())"},
         {"content": "I wait.", "code": f"messages.send('carol', 'write now')\n{SLEEP}"},
