@@ -51,6 +51,10 @@ KINDS: dict[str, str] = {
 }
 
 _PREFIX = re.compile(r"^(?:litellm\.\w+: |\w+(?:Error|Exception): |\w+Exception - )+")
+#: How litellm and the clients below it say that they have no key to send; no request was made then.
+_NO_KEY = re.compile(
+    r"missing (\w+ )?(credentials|api key)|api[_ ]?key.{0,60}must be set|no api[_ ]?key", re.IGNORECASE
+)
 #: Names a provider may refuse and a request can do without.
 _REFUSED = re.compile(
     r"unsupported|not support|unrecognized|unknown|extra inputs|not permitted", re.IGNORECASE
@@ -69,6 +73,8 @@ def translate(error: Exception, *, streaming: bool = False) -> TryError:
     status = _status(error) if headers else None
     text = error_text(error)
     kind, retryable = _kind(error, status, text)
+    if not headers and _NO_KEY.search(text):
+        kind, retryable = "auth", False  # litellm calls it a fault of the server or the line
     if streaming and kind in ("unavailable", "other"):
         kind, retryable, text = "cut", True, f"the reply was cut: {text}"
     return TryError(kind, text, status, retryable, parse_retry_after(headers))

@@ -57,6 +57,39 @@ async def ask(client: LitellmClient, **more: Any) -> ModelReply:
     return await client.complete(ModelRequest(ASK, **more))
 
 
+@pytest.mark.parametrize(
+    ("route", "variable"),
+    [
+        ("openai/gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
+        ("azure/gpt-4o", "AZURE_OPENAI_API_KEY"),
+    ],
+)
+async def test_without_a_key_no_try_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, route: str, variable: str
+) -> None:
+    """litellm reports it as an error of the server; it is one that no other try cures."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_TOKEN")):
+            monkeypatch.delenv(name)
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    provider, _, name = route.partition("/")
+    # A server of nobody's: were there a request, it would fail in another way.
+    base = None if provider == "gemini" else "http://127.0.0.1:9"
+    client = LitellmClient(ModelIdentity(provider, name, 8000), route, api_base=base, sleep=sleep)
+    with pytest.raises(ProviderError) as caught:
+        await ask(client)
+    await client.aclose()
+    assert caught.value.kind == "auth", caught.value
+    assert variable in str(caught.value)
+    assert slept == []
+
+
 async def test_the_request_holds_what_was_set_and_nothing_else(connect: Open) -> None:
     """No sampling parameter unless set; the tool only when offered; the key as given."""
     with FakeOpenAI([Say("a"), Say("b")]) as server:
