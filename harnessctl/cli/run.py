@@ -17,7 +17,6 @@ from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
 from harnessctl.domain.errors import ExitCode, UsageError
-from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.safe_text import visible_line
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ def _proposed(made: Mapping[str, Any]) -> str:
 
 def _tell(outcome: RunOutcome, seen: str) -> None:
     """The answer on stdout, the rest on stderr; an answer that is on the screen is not said twice."""
-    from harnessctl.commands.resume import LIMIT_FLAGS  # loaded by the run itself
+    from harnessctl.cli.next_step import next_step  # what it needs, the run has loaded
 
     result, mask = outcome.result, opening.mask()
     if result.ending.answer and result.ending.answer.strip() != seen.strip():
@@ -250,8 +249,9 @@ def _tell(outcome: RunOutcome, seen: str) -> None:
     note(f"{result.ending.status}{reason}, {verified}")
     if result.ending.detail:
         note(mask(f"  {result.ending.detail}"))
-    if (flag := LIMIT_FLAGS.get(result.ending.reason)) and result.ending.status is RunStatus.BUDGET_EXHAUSTED:
-        note(f"  with a higher limit it goes on: harnessctl sessions resume {result.session} {flag} N")
+    step = next_step(result.ending, result.session)
+    if step and not result.moved:
+        note(f"  {step}")
     for gate in result.gates:
         status = str(gate["status"]).replace("_", " ")
         note(mask(f"  gate {gate['name']}: {status}, {gate['ms'] / 1000:.1f} s"))
