@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,8 @@ def choose_python(
 ) -> PythonChoice:
     """``flag``, else ``configured``, else the project's virtual environment, else ``own``.
 
+    A relative path counts from the current folder as a flag, from ``root`` in a setting.
+
     A virtual environment counts when it has ipykernel and is no part of the repository: a clone
     must not bring the program that runs.
 
@@ -60,10 +63,10 @@ def choose_python(
     :raises RefusedError: ``harness.toml`` names one inside the clone and the clone is not trusted.
     """
     if flag:
-        return _named(flag, root, "--python")
+        return _named(flag, Path.cwd(), "--python")
     if configured:
         choice = _named(configured, root, configured_by)
-        if from_repository and not trusted and Path(choice.path).is_relative_to(root):
+        if from_repository and not trusted and _is_inside(choice.path, root):
             raise RefusedError(
                 f"harness.toml names {configured}, a program inside this clone",
                 id="untrusted_python",
@@ -86,12 +89,19 @@ def has_ipykernel(python: str) -> bool:
     return done.returncode == 0
 
 
-def _named(text: str, root: Path, why: str) -> PythonChoice:
+def _is_inside(path: str, root: Path) -> bool:
+    """Whether ``path`` lies below ``root``, however written; a program that is a link lies where it is."""
+    folder = os.path.realpath(os.path.dirname(path)) if os.sep in path else ""
+    return bool(folder) and Path(folder).is_relative_to(os.path.realpath(root))
+
+
+def _named(text: str, base: Path, why: str) -> PythonChoice:
+    """The interpreter called ``text``: a path, from ``base`` where it is relative, or a program on PATH."""
     path = Path(text).expanduser()
+    if os.sep in text or (base / path).is_dir():
+        path = base / path
     if path.is_dir():
         path = path / "bin" / "python"
-    if path.parts[1:] and not path.is_absolute():
-        path = root / path
     if not has_ipykernel(str(path)):
         raise UsageError(
             f"{why}: {text} does not run, or has no ipykernel",

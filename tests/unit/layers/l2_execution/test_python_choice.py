@@ -71,6 +71,18 @@ def test_a_folder_means_its_python(root: Path) -> None:
     assert choose_python(root, configured="env/bin/python").path == str(folder / "bin" / "python")
 
 
+def test_a_relative_flag_counts_from_the_current_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project_venv(root, "below/env")
+    monkeypatch.chdir(root / "below")
+    assert choose_python(root, flag="./env").path == str(folder / "bin" / "python")
+    assert choose_python(root, flag="env/bin/python").path == str(folder / "bin" / "python")
+    monkeypatch.chdir(folder / "bin")
+    assert choose_python(root, flag="./python").path == str(folder / "bin" / "python")
+    with pytest.raises(UsageError) as caught:
+        choose_python(root, flag="./python3000")
+    assert caught.value.hint.startswith(str(folder / "bin" / "python3000"))
+
+
 def test_a_named_one_that_cannot_is_an_error(root: Path, bare: Path) -> None:
     for name in (str(bare / "bin/python"), "/nowhere/python", "/bin/ls"):
         with pytest.raises(UsageError) as caught:
@@ -84,5 +96,10 @@ def test_harness_toml_cannot_name_a_program_of_the_clone(root: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         choose_python(root, configured="env/bin/python", from_repository=True)
     assert caught.value.id == "untrusted_python"
+    for name in ("env", f"{root}/../{root.name}/env", f"{root.parent}/other/env/bin/python"):
+        (root.parent / "other").unlink(missing_ok=True)
+        (root.parent / "other").symlink_to(root)
+        with pytest.raises(RefusedError):
+            choose_python(root, configured=name, from_repository=True)
     assert choose_python(root, configured="env/bin/python", from_repository=True, trusted=True).virtual
     assert choose_python(root, configured=sys.executable, from_repository=True).path == sys.executable
