@@ -16,6 +16,11 @@ A repository never sets endpoints or the names of keys, and a Python inside the 
 it (`run --trust`). Keys themselves are read from your environment by the provider's usual name
 (`OPENAI_API_KEY`, …); a `.env` file is never read.
 
+`harness.toml` is changed like code. In-tree it lies in the work tree; in branch mode on the harness branch:
+`git worktree add ../harness harness`, edit and commit there, `git worktree remove ../harness`, then
+`harnessctl pin`. A value of the wrong form is refused by `check` and by runs; `doctor` names each, wherever
+it is set.
+
 Of `harness.toml`, `review` and `secrets` count as they are at the landed tip. What `secrets.allow` lists in
 your own file and in the landed policy is allowed together.
 

@@ -176,7 +176,7 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(
-            f"{name} is not valid TOML: {error}", id="bad_config", hint="mend the file"
+            f"{name} is not valid TOML: {error}", id="bad_config", hint=f"mend {name}"
         ) from error
 
 
@@ -332,6 +332,22 @@ def load_settings(
     return _settings(values, sources, _gates(harness))
 
 
+def wrong_settings(
+    *,
+    env: Mapping[str, str],
+    user: Mapping[str, Any],
+    git: Mapping[str, str],
+) -> Iterator[UsageError]:
+    """What is wrong with each value that the user has set, whichever source wins."""
+    for key in _KEYS:
+        for one in ({"env": env}, {"user": user}, {"git": git}):
+            sources = {"env": {}, "user": {}, "git": {}, **one}
+            try:
+                _first(key, {}, sources["env"], sources["user"], sources["git"], None)
+            except UsageError as error:
+                yield error
+
+
 def one_setting(
     name: str,
     *,
@@ -373,9 +389,19 @@ def _first(
             return key.read(raw), source
         except ValueError as error:
             raise UsageError(
-                f"{_said(key, source, raw)}: {error}", id="bad_config", hint="mend the value"
+                f"{_said(key, source, raw)}: {error}", id="bad_config", hint=_mended(key, source)
             ) from error
     return None
+
+
+def _mended(key: _Key, source: str) -> str:
+    """Where a wrong value is put right."""
+    return {
+        "flags": "give another value",
+        "config.toml": "mend it in harnessctl/config.toml below XDG_CONFIG_HOME (~/.config)",
+        "git config": f"git config {key.git} VALUE, or git config --unset {key.git}",
+        "harness.toml": "mend it where the harness is kept; harnessctl doctor says how",
+    }.get(source, f"export {source} with another value, or unset it")
 
 
 def _said(key: _Key, source: str, raw: Any) -> str:
@@ -496,7 +522,9 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
             )
         except (ValueError, AttributeError) as error:
             raise UsageError(
-                f"harness.toml: gate {number}: {error}", id="bad_config", hint="mend the gate"
+                f"harness.toml: gate {number}: {error}",
+                id="bad_config",
+                hint="mend the gate where the harness is kept; harnessctl doctor says how",
             ) from error
     return tuple(gates)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harnessctl import config
 from harnessctl.config import (
     GIT_KEYS,
     Environment,
@@ -22,6 +23,7 @@ from harnessctl.config import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harnessctl.domain.errors import HarnessError
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l3_durable.store import HarnessStore
 
@@ -80,14 +82,24 @@ def settings(
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Settings for work on ``snapshot``: flags, environment, user, git, the snapshot's policy."""
-    git = {key: value for key in GIT_KEYS if (value := harness.repository.config(key)) is not None}
     return load_settings(
         flags=flags,
         env=environment.variables,
         user=user_config(environment),
-        git=git,
+        git=_in_git(harness),
         harness=parse_toml(snapshot.policy, "harness.toml"),
     )
+
+
+def _in_git(harness: HarnessStore) -> dict[str, str]:
+    """What git configuration sets, by full key."""
+    return {key: value for key in GIT_KEYS if (value := harness.repository.config(key)) is not None}
+
+
+def wrong_settings(environment: Environment, harness: HarnessStore) -> tuple[HarnessError, ...]:
+    """One error for each value that the user has set and that a run would refuse."""
+    user = user_config(environment)
+    return tuple(config.wrong_settings(env=environment.variables, user=user, git=_in_git(harness)))
 
 
 def unread_settings(environment: Environment, harness: HarnessStore, commit: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from harnessctl.cli.output import note, patch, print_json, say, table
 from harnessctl.domain.errors import ExitCode, UsageError
 from harnessctl.domain.ids import Kind
 from harnessctl.domain.safe_text import visible_line
+from harnessctl.domain.update import UpdateState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -226,13 +227,15 @@ def _source(file: str) -> Path | bytes:
 
 def _tell_update(shown: ShownUpdate, *, evidence: bool) -> None:
     update = shown.update
-    say(f"update {update.id or '(unrecorded)'}")
+    say(f"update {update.id or '(unrecorded)'}" + (f"  ({update.state.value})" if update.state else ""))
     record = update.record
     if record:
         say(f"{record.summary}\n\n{record.why}".rstrip())
     if record and evidence:
         tell_evidence(record)
     patch(shown.patch.decode("utf-8", "replace"))
+    if update.state is UpdateState.REJECTED and not shown.patch:
+        note("the proposed change is not kept: the harness branch has the decision and its reason alone")
 
 
 def _tell_broken(broken: Iterable[Finding]) -> None:

@@ -46,7 +46,8 @@ def _tell(found: Status, *, shared_only: bool) -> None:
     tell_pushed(found.pushed)
     if found.pin:
         commit = found.pin.commit[:12] or "nothing"
-        say(f"{found.pinned}: runs read {commit}, {_count(found.entries, 'entry', 'entries')}")
+        pinned = found.pinned or "nothing is committed yet"
+        say(f"{pinned}: runs read {commit}, {_count(found.entries, 'entry', 'entries')}")
         if found.pin.note:
             say(f"  {found.pin.note}")
     elif found.problem:

@@ -12,8 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.domain.ids import HARNESS_DIR
+from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
+from harnessctl.layers.l3_durable.content import POLICY
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.initialising import is_begun
 from harnessctl.layers.l3_durable.landing.repairs import Repair
@@ -71,10 +74,13 @@ class Health:
         return [one.to_json() for one in self.found]
 
 
-def doctor(store: HarnessStore, *, fix: bool = False, machine: bool = False) -> Health:
+def doctor(
+    store: HarnessStore, *, fix: bool = False, machine: bool = False, wrong: Iterable[HarnessError] = ()
+) -> Health:
     """Look at lock files, refs, the pin, logs, kernels and the state folder's modes.
 
     :param fix: put right what can be.
+    :param wrong: what is wrong with the user's settings; only the user can mend it.
     :param machine: look for left sockets in the user's temporary folders too, whichever repository's.
     :raises RefusedError: ``agent_refused``: with ``fix``.
     """
@@ -82,7 +88,8 @@ def doctor(store: HarnessStore, *, fix: bool = False, machine: bool = False) -> 
         refuse_agents(store.place.environment, "doctor --fix")
         with suppress(HarnessError, OSError):
             store.state_dir  # noqa: B018 - made here; what needs it says why it cannot be written
-    found = list(_all(store))
+    found = [Repair(error.id, error.message, error.hint) for error in wrong]
+    found += _all(store)
     if machine:
         found += _sockets(socket_bases(store.place.environment.variables))
     return Health(tuple(_treat(repair) if fix else Diagnosis(repair) for repair in found))
@@ -154,6 +161,16 @@ def _pin(store: HarnessStore) -> Iterator[Repair]:
         yield Repair(error.id, f"the pin cannot be read: {error.message}", _pin_remedy(store, error))
     yield from repairs.missing_files(store.place, pinned)
     yield from repairs.broken_policies(store.place, pinned)
+    yield from _said(lambda: _broken_entries(store, pinned))
+
+
+def _broken_entries(store: HarnessStore, pinned: str) -> Iterator[Repair]:
+    """Entries that keep the next run from starting; ``harness.toml`` has its own finding."""
+    again = "mend it (harnessctl edit or remove), then harnessctl pin; or run with --skip-broken"
+    for finding in store.snapshot_at(pinned).broken if pinned else ():
+        if finding.path != f"{HARNESS_DIR}/{POLICY}":
+            what = f"{visible_line(finding.path)} of the pin {pinned[:12]} does not load: {finding.rule}"
+            yield Repair("broken_entry", f"{what}: {finding.message}", again)
 
 
 def _pin_remedy(store: HarnessStore, error: HarnessError) -> str:

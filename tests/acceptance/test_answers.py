@@ -273,3 +273,49 @@ def test_doctor_names_a_left_over_lock_of_the_configuration(harnessctl: Run, rep
     harnessctl("doctor", "--fix", cwd=repo.root)
     assert not lock.exists()
     assert store_of(repo).mode is not None
+
+
+def test_doctor_names_every_setting_of_the_wrong_form(
+    harnessctl: Run, repo: Git, script: Script, logs: Logs
+) -> None:
+    """Also those that another source outranks: what hides them today may be unset tomorrow."""
+    started(repo)
+    environment = {**os.environ, "HARNESSCTL_TURNS": "many"}
+    config = logs.state.parent / "config/harnessctl/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[run]\nmodel = 3\n[budgets]\nturns = -1\n")
+    repo("config", "harness.window", "wide")
+    environment["XDG_CONFIG_HOME"] = str(config.parents[1])
+    found = harnessctl("doctor", "--json", cwd=repo.root, env=environment, code=1).json()
+    assert {one["what"].partition(":")[0] for one in found} == {
+        "config.toml",
+        "HARNESSCTL_TURNS=many",
+        "git config",
+    }
+    assert [one["id"] for one in found] == ["bad_config"] * 4
+    for one in found:
+        where = {
+            "c": "harnessctl/config.toml",
+            "H": "HARNESSCTL_TURNS",
+            "g": "git config harness.window VALUE",
+        }
+        assert where[one["what"][0]] in one["remedy"], one
+    model = script({"content": "Done."})
+    refused = harnessctl("run", "--json", "--model", model, "x", cwd=repo.root, env=environment, code=2)
+    assert refused.json()["error"]["hint"] in {one["remedy"] for one in found}
+
+
+def test_a_rejected_update_is_shown_as_one(harnessctl: Run, repo: Git) -> None:
+    store = started(repo)
+    update = learned(store, "tabs", "Use tabs.").id
+    harnessctl("review", "reject", update, "--why", "We use spaces.", cwd=repo.root)
+    shown = harnessctl("show", update, cwd=repo.root)
+    assert f"update {update}  (rejected)" in shown.out
+    assert "We use spaces." in shown.out
+    assert "not kept" in shown.err
+
+
+def test_status_before_the_first_commit_says_so(harnessctl: Run, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path / "new"], check=True)
+    harnessctl("init", "--in-tree", cwd=tmp_path / "new")
+    assert "nothing is committed yet: runs read nothing" in harnessctl("status", cwd=tmp_path / "new").out

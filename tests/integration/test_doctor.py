@@ -25,7 +25,7 @@ from harnessctl.rlm.log import read_trajectory
 from harnessctl.rlm.recorder import Recorder
 from tests.conftest import Git
 from tests.fakes.harness import add, started, store_of
-from tests.fakes.history import land, learned, log, log_file
+from tests.fakes.history import by_hand, land, learned, log, log_file
 
 
 def ids(found: Health) -> list[str]:
@@ -54,6 +54,17 @@ def test_nothing_is_wrong_in_a_fresh_harness(repo: Git, store: HarnessStore) -> 
     learned(store, "b", "waits")
     assert doctor(store_of(repo)).found == ()
     assert not doctor(store_of(repo), fix=True).ill
+
+
+def test_a_pin_that_does_not_load_is_named(repo: Git, store: HarnessStore) -> None:
+    add(store, "good", "text")
+    by_hand(repo, ".harness/memory/bad.md", "---\nnonsense: [\n---\nx\n")
+    store_of(repo).move_pin()
+    (one,) = doctor(store_of(repo)).found
+    assert one.repair.id == "broken_entry"
+    assert ".harness/memory/bad.md" in one.repair.what
+    assert "HRN103" in one.repair.what
+    assert "harnessctl edit" in one.repair.remedy
 
 
 def test_a_stale_lock_file_and_not_a_fresh_one(repo: Git, store: HarnessStore) -> None:
