@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,9 @@ def _root() -> Any:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     code = run(list(sys.argv[1:] if argv is None else argv))
+    if argv is None:
+        # The outcome stands: a Ctrl-C while Python shuts down would put the signal's code in its place.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sys.stdout.flush()
     except OSError:  # said already, or nobody is left to be told

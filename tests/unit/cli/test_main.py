@@ -46,6 +46,16 @@ def test_help_imports_no_verb_and_nothing_heavy() -> None:
     assert "LOADED [] []" in done.stderr
 
 
+def test_a_ctrl_c_while_python_shuts_down_changes_no_exit_code() -> None:
+    code = (
+        "import atexit, os, signal, sys\nfrom harnessctl.cli.main import main\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "sys.argv[1:] = ['--version']\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_unknown_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["no-such-verb"]) == ExitCode.USAGE
     assert "no-such-verb" in capsys.readouterr().err
