@@ -161,7 +161,7 @@ def resume_session(
     from contextlib import closing
 
     from harnessctl.commands import resume as use_case
-    from harnessctl.commands.late_result import late_result
+    from harnessctl.commands.late_result import ended_without_result
     from harnessctl.commands.safety import say_exposure
     from harnessctl.commands.sessions import find_session
     from harnessctl.layers.l2_execution.protection import close_memory
@@ -176,14 +176,11 @@ def resume_session(
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
     with closing(stopped.recorder):
         harness = store_at(stopped.home, environment)
-        try:
-            use_case.refuse_ended(stopped, task, use_case.merged_limits(stopped.limits, flags or {}))
-        except UsageError:
-            late = (
-                None if task.strip() else late_result(stopped, _work_tree(environment, harness, stopped.root))
-            )
-            if late is None:
-                raise
+        limits = use_case.merged_limits(stopped.limits, flags or {})
+        late = ended_without_result(
+            stopped, task, limits, lambda: _work_tree(environment, harness, stopped.root)
+        )
+        if late is not None:
             watcher.note(
                 f"session {stopped.session} had ended: its result was missing, and is made from its log"
             )

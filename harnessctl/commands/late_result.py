@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harnessctl.commands.children import stated_of
-from harnessctl.commands.resume import Stopped
+from harnessctl.commands.resume import Stopped, refuse_ended
 from harnessctl.commands.run import RunOutcome, changes_of, kept
 from harnessctl.domain.change import FileChange
+from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import Limits
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 from harnessctl.rlm.ending import Ending
@@ -24,6 +26,23 @@ from harnessctl.rlm.reopen import last_end
 from harnessctl.rlm.result import RESULT_NAME, Moved, RunResult
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.tally import Tally
+
+
+def ended_without_result(
+    stopped: Stopped, task: str, limits: Limits, worktree: Callable[[], WorkTree]
+) -> RunOutcome | None:
+    """The late result of a session that ended without one; None for a session that can go on.
+
+    :raises UsageError: it can not go on, and its result is there: see :func:`refuse_ended`.
+    """
+    try:
+        refuse_ended(stopped, task, limits)
+    except UsageError:
+        late = None if task.strip() else late_result(stopped, worktree())
+        if late is None:
+            raise
+        return late
+    return None
 
 
 def late_result(stopped: Stopped, worktree: WorkTree) -> RunOutcome | None:
