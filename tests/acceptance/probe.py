@@ -2,10 +2,12 @@
 
 import os
 import re
-import sys
+import stat
 from pathlib import Path
 
-HALVES = sys.argv[1:3] if len(sys.argv) > 2 else os.environ["PROBE_HALVES"].split()
+HALVES = os.environ["PROBE_HALVES"].split()
+#: Seconds since 1970: a file that nobody has written since then holds no key that was made later.
+SINCE = float(os.environ["PROBE_SINCE"])
 MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -58,7 +60,9 @@ def found() -> list[str]:
             for name in names:
                 path = Path(folder, name)
                 try:
-                    if path.is_file() and path.stat().st_size < MOST_BYTES and key in path.read_bytes():
+                    state = path.stat()
+                    changed = stat.S_ISREG(state.st_mode) and state.st_ctime >= SINCE
+                    if changed and state.st_size < MOST_BYTES and key in path.read_bytes():
                         places.append(f"file {path}")
                 except OSError:
                     continue
