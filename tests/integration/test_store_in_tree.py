@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -303,3 +305,21 @@ def test_an_edit_on_a_feature_branch_starts_from_that_branch(in_tree: Git) -> No
     mended = replace(files[0], data=files[0].data + b"three\n")
     store.add(Addition(EntryId.parse("memory/a"), (mended,), seen=entry_digest(files)))
     assert (in_tree.root / ".harness/memory/a.md").read_text().endswith("two\nthree\n")
+
+
+def test_doctor_names_what_a_killed_writer_left_beside_an_entry(in_tree: Git) -> None:
+    """Its text may be wanted, so a person removes it; what somebody committed does not load."""
+    add(store_of(in_tree), "a", "one")
+    left = in_tree.root / ".harness/memory/.b.md.ab12_xyz"
+    kept = in_tree.root / ".harness/memory/.kept.md.ab12_xyz"
+    kept.write_text("a person's")
+    in_tree.commit("one")
+    left.write_text("half")
+    found = doctor(store_of(in_tree)).found
+    assert [one.repair.id for one in found] == ["broken_entry"], "somebody may be writing it"
+    for path in (left, kept):
+        os.utime(path, (time.time() - 600,) * 2)
+    one, broken = doctor(store_of(in_tree), fix=True).found
+    assert (one.repair.id, one.fixed, broken.repair.id) == ("left_over_file", False, "broken_entry")
+    assert str(left) in one.repair.what
+    assert left.exists()

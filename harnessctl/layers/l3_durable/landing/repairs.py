@@ -42,6 +42,8 @@ LEFT_S = 300.0
 #: The same of a landing's objects; a landing that takes a day would be a strange one.
 STAGED_LEFT_S = 86_400.0
 _TEMPORARY = re.compile(rf"\.{re.escape(LOCK_NAME)}\.[a-z0-9_]{{8}}")
+#: The same beside a file of an entry, or beside harness.toml.
+_TEMPORARY_ENTRY = re.compile(r"\..+\.[a-z0-9_]{8}")
 #: Seconds up to which one is not worth a word.
 FRESH_S = 5.0
 
@@ -87,10 +89,24 @@ def left_over_files(place: Place) -> Iterator[Repair]:
         if _is_left(file, LEFT_S):
             what = f"{file} was left by a process that was killed while it wrote {LOCK_NAME}"
             yield Repair("left_over_file", what, "remove it", partial(_remove_left, file, LEFT_S))
+    for file in _temporary_entries(place):
+        what = f"{file} was left by a process that was killed while it wrote an entry"
+        yield Repair("left_over_file", what, "look whether its text is wanted, then remove it")
     for folder in sorted((place.repository.common_dir / "objects").glob(f"{STAGED}*")):
         if _is_left(folder, STAGED_LEFT_S):
             what = f"{folder} holds objects of a landing that was killed before its ref moved"
             yield Repair("left_over_file", what, "remove it", partial(_remove_left, folder, STAGED_LEFT_S))
+
+
+def _temporary_entries(place: Place) -> Iterator[Path]:
+    """Files beside entries of the work tree that a killed writer left, and that nobody committed."""
+    root = place.repository.root
+    if place.mode is not Mode.IN_TREE or root is None:
+        return
+    for file in sorted((root / HARNESS_DIR).rglob(".*")):
+        named_so = _TEMPORARY_ENTRY.fullmatch(file.name) and file.is_file()
+        if named_so and not place.repository.tracked(str(file.relative_to(root))) and _is_left(file, LEFT_S):
+            yield file
 
 
 def _is_left(path: Path, after: float) -> bool:
