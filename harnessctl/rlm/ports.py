@@ -42,7 +42,7 @@ class HarnessState(Protocol):
     """The fence: what a run must find unmoved at its end (CONTRACT 6)."""
 
     def capture(self) -> Mapping[str, str]:
-        """Harness ref -> entries digest, and ``harness.lock`` -> digest of its bytes or ``absent``."""
+        """Harness ref -> tree of ``.harness/``, and ``harness.lock`` -> digest of its bytes or ``absent``."""
         ...
 
     def unknown_moves(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -49,13 +49,10 @@ def shell(*commands: str) -> str:
 
 
 def test_a_cell_that_moves_the_harness_ref(harnessctl: Run, script: Script, started: Git) -> None:
-    entries = harnessctl("pin", "--json", cwd=started.root).json()["entries"]
+    trees = [f"tree {started('rev-parse', f'{rev}:.harness')}" for rev in (REF, f"{REF}~1")]
     (move,) = moved_by(shell(f"git update-ref {REF} {REF}~1"), harnessctl, script, started)
     assert move["name"] == REF
-    before, after = move["before"], move["after"]
-    assert before != after
-    assert {str(before)[:7], str(after)[:7]} == {"sha256:"}
-    assert before == entries
+    assert [move["before"], move["after"]] == trees
     now, was = started("rev-parse", REF), started("rev-parse", f"{REF}@{{1}}")
     assert (move["before_commit"], move["after_commit"]) == (was, now)
 
@@ -80,6 +77,31 @@ def test_other_ways_to_change_what_the_next_run_reads(
     harnessctl: Run, script: Script, started: Git, code: str, name: str
 ) -> None:
     assert [name in str(move["name"]) for move in moved_by(code, harnessctl, script, started)] == [True]
+
+
+@pytest.mark.parametrize("what", ["policy", "decision", "code"])
+def test_what_is_no_entry_counts_too(harnessctl: Run, script: Script, repo: Git, what: str) -> None:
+    """Gates and models are read from the branch, and a decision that is gone is a proposal that never was."""
+    harnessctl("init", cwd=repo.root)
+    repo.commit("pin")
+    code = {
+        "policy": shell(
+            "export GIT_INDEX_FILE=.git/other",
+            f"git read-tree {REF}",
+            "blob=$(printf 'schema = 1\n' | git hash-object -w --stdin)",
+            "git update-index --add --cacheinfo 100644,$blob,.harness/harness.toml",
+            f"git update-ref {REF} $(git commit-tree -p {REF} -m x $(git write-tree))",
+        ),
+        "decision": shell(f"git update-ref {REF} {REF}~1"),
+        "code": shell(f"git update-ref {REF} HEAD"),
+    }[what]
+    if what == "decision":
+        proposal = propose(store_of(repo), "own", "text")
+        harnessctl("review", "reject", proposal.id, cwd=repo.root)
+    entries = store_of(repo).content(repo("rev-parse", REF)).digest
+    (move,) = moved_by(code, harnessctl, script, repo)
+    assert move["name"] == REF
+    assert store_of(repo).content(repo("rev-parse", REF)).digest == entries, "no entry moved"
 
 
 def test_a_lock_that_was_never_committed_is_removed(harnessctl: Run, script: Script, repo: Git) -> None:

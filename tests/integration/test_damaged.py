@@ -177,6 +177,19 @@ def test_a_malformed_commit_behind_the_tip_is_an_error_in_words(repo: Git) -> No
 # -- objects -----------------------------------------------------------------------------------------
 
 
+def test_a_tip_without_its_tree_stops_no_fence(repo: Git) -> None:
+    store = started(repo)
+    pinned = store.pin().commit
+    add(store, "a", "one")
+    lose(repo, repo("rev-parse", "harness^{tree}"))
+    store = store_of(repo)
+    before = store.fence.capture()
+    assert before["refs/heads/harness"] == f"unreadable {repo('rev-parse', 'harness')}"
+    assert store.fence.unknown_moves(before, store.fence.capture()) == ()
+    repo("update-ref", "refs/heads/harness", pinned)
+    assert store_of(repo).fence.unknown_moves(before, store_of(repo).fence.capture())
+
+
 def test_a_missing_file_at_the_tip_is_named_and_stops_no_run_of_the_pin(repo: Git) -> None:
     store = started(repo)
     pinned = store.pin().commit
@@ -185,7 +198,7 @@ def test_a_missing_file_at_the_tip_is_named_and_stops_no_run_of_the_pin(repo: Gi
     store = store_of(repo)
     assert store.pin().commit == pinned
     before = store.fence.capture()
-    assert before["refs/heads/harness"] == f"unreadable {store.landed_tip()}"
+    assert before["refs/heads/harness"] == f"tree {repo('rev-parse', 'harness:.harness')}"
     assert store.fence.unknown_moves(before, store.fence.capture()) == ()
     found = doctor(store)
     assert ids(found) == ["missing_object"]

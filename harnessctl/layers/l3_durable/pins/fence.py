@@ -1,6 +1,7 @@
 """The fence around a run: did harness refs or the lock move, other than by the host's own hand?
 
-Values are entries digests, not commits, so that a commit of code in in-tree mode is no move; a lock
+Values are trees of ``.harness/``, not commits, so that a commit of code in in-tree mode is no move, and
+records and policy count as much as entries: gates and models are read from there too. A lock
 that equals the checked-out commit's is no move either, so that switching branches is none.
 Which branch is read is part of the state: configuration could otherwise point the next run elsewhere.
 ``refs/harness/live`` is left out (every run makes one), and the remote-tracking branch while a
@@ -12,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harnessctl.domain.canonical import sha256_hex
-from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, raw_lock
 from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, MODE_KEY, Place
@@ -23,7 +25,9 @@ ABSENT = "absent"
 AS_COMMITTED = "as committed"
 UNSET = "unset"
 NO_FILE = "no plain file"
-#: Before the commit of a ref whose entries cannot all be read.
+#: Of a ref whose commit holds no harness.
+NO_FOLDER = f"no {HARNESS_DIR}/"
+#: Before the commit of a ref that cannot be read.
 UNREADABLE = "unreadable"
 
 
@@ -36,9 +40,9 @@ class HarnessFence:
         self._commits: dict[tuple[str, str], str] = {}
 
     def capture(self) -> Mapping[str, str]:
-        """Ref -> entries digest; ``harness.lock`` -> digest of its bytes or ``absent``, after the words
-        ``as committed`` where the checked-out commit has it so; ``harness.branch`` and ``harness.mode``
-        -> their values or ``unset``.
+        """Ref -> tree of ``.harness/`` there; ``harness.lock`` -> digest of its bytes or ``absent``, after
+        the words ``as committed`` where the checked-out commit has it so; ``harness.branch`` and
+        ``harness.mode`` -> their values or ``unset``.
         """
         refs = self._place.repository.refs
         found = {**refs.list(PROPOSALS), **refs.list(DECISIONS)}
@@ -88,15 +92,16 @@ class HarnessFence:
         return self._digest(logged) if logged and self._place.repository.has(logged) else logged
 
     def _digest(self, commit: str) -> str:
-        """The entries digest; where something of it cannot be read, the commit itself stands for it.
+        """The tree of ``.harness/``; where that cannot be read, the commit itself stands for it.
 
         What is missing at a tip or in a proposal is no reason to stop a run of an intact pin, and a move
         of that ref shows all the same.
         """
         try:
-            return Content(self._place.repository, commit).digest
-        except NotFoundError:
+            folder = Content(self._place.repository, commit).folder
+        except HarnessError:
             return f"{UNREADABLE} {commit}"
+        return f"tree {folder}" if folder else NO_FOLDER
 
     def _lock(self) -> str:
         path = self._place.lock_path
