@@ -102,16 +102,20 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     """Change what a proposal proposes, in $VISUAL or $EDITOR, before it lands.
 
     The result is checked as a landing would be. What is wrong with it is said, the text is kept, and it
-    can be edited again. The record then says that you edited it; the evidence stays, and it stays the
-    agent's update: 'status: verified' wants a passed gate in its evidence, or your own edit after landing.
+    can be edited again. Where the branch changed the same entry meanwhile, the lines of both stand between
+    <<<<<<< and >>>>>>>, and what you make of them is put on the branch's tip. The record then says that you
+    edited it; the evidence stays, and it stays the agent's update: 'status: verified' wants a passed gate
+    in its evidence, or your own edit after landing.
     """
     from harnessctl.cli.editing import edit_until_saved, tell_draft
-    from harnessctl.commands.review_edit import editing_draft, save_draft
+    from harnessctl.commands.review_edit import editing_draft, save_draft, settles
     from harnessctl.commands.review_rebase import reworked_json
 
     store = opening.store()
     with editing_draft(store, proposal) as draft:
         tell_draft(draft)
+        if settles(draft):
+            note("the branch changed the same entries: choose where lines of both stand between marks")
         done = edit_until_saved(store.place.environment.editor, draft.paths, lambda: save_draft(store, draft))
     if as_json:
         print_json(reworked_json(done))

@@ -124,6 +124,12 @@ def held(home: Path, what: str) -> Iterator[None]:
         yield
 
 
+def seen_in(home: Path) -> str:
+    """What the draft in ``home`` was laid out from, "" where there is none."""
+    draft = _found(None, home)
+    return draft.seen if draft is not None else ""
+
+
 def lay_out(of: Of, home: Path, seen: str, files: Sequence[EntryFile]) -> Draft[Of]:
     """The draft left in ``home`` if it was laid out from ``seen``, else ``files`` laid out anew."""
     left = _left(of, home, seen)

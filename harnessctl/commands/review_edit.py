@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harnessctl.commands.drafts import Draft, held, home_of, lay_out, save
+from harnessctl.commands.drafts import Draft, held, home_of, lay_out, save, seen_in
+from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.layers.l3_durable.landing.proposals import Proposal
-from harnessctl.layers.l3_durable.landing.reworking import Reworked, proposed_files
+from harnessctl.layers.l3_durable.landing.reworking import Reworked, editable, nothing_changed
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.places.names import PROPOSALS
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 EDITS = "edits"
+#: In what a draft was laid out from: before the tip on which a conflict is settled.
+_ON = " on "
 
 #: Opens files for the user and waits; raises when that failed.
 OpenEditor = Callable[[tuple[Path, ...]], None]
@@ -43,7 +46,16 @@ def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
     """
     refuse_agents(store.place.environment, "review edit")
     proposal = store.proposal(prefix)
-    return lay_out(proposal, _home(store, proposal), proposal.commit, proposed_files(store.writer, proposal))
+    home = _home(store, proposal)
+    commit, _, begun_on = seen_in(home).partition(_ON)
+    made = editable(store.writer, proposal, begun_on if commit == proposal.commit else "")
+    seen = proposal.commit if made.base == proposal.base else f"{proposal.commit}{_ON}{made.base}"
+    return lay_out(proposal, home, seen, made.files)
+
+
+def settles(draft: Draft[Proposal]) -> bool:
+    """Whether the text holds what the branch and the proposal both say, to be settled by a person."""
+    return _ON in draft.seen
 
 
 def save_draft(store: HarnessStore, draft: Draft[Proposal]) -> Reworked:
@@ -53,11 +65,18 @@ def save_draft(store: HarnessStore, draft: Draft[Proposal]) -> Reworked:
     :raises HarnessError: what is wrong with the text: it stays. The hint says where the text is.
     """
     proposal, ref = draft.of, PROPOSALS + draft.of.id
+    commit, _, onto = draft.seen.partition(_ON)
+
+    def land(files: tuple[EntryFile, ...]) -> Reworked:
+        if onto and draft.is_begun(files):  # an editor that was left without a choice
+            raise nothing_changed()
+        return store.edit_proposal(proposal, files, onto)
+
     return save(
         draft,
         f"harnessctl review edit {proposal.id}",
-        lambda files: store.edit_proposal(proposal, files),
-        lambda _: store.repository.refs.read(ref) != draft.seen,
+        land,
+        lambda _: store.repository.refs.read(ref) != commit,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harnessctl.commands.review_edit import editor, open_draft, save_draft
+from harnessctl.commands.review_edit import editor, open_draft, save_draft, settles
 from harnessctl.commands.review_pr import review_pr
 from harnessctl.commands.review_rebase import review_rebase
 from harnessctl.commands.verify import Answer, verify
@@ -18,6 +18,7 @@ from harnessctl.domain.ids import EntryId
 from harnessctl.domain.update import EntryEdit, Evidence, ExcerptEvent, UpdateState
 from harnessctl.layers.l3_durable.landing.offering import forge_url
 from harnessctl.layers.l3_durable.landing.proposals import Draft
+from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.harness import SESSION, Make, add, fsck_is_clean, note, propose, started, store_of, text_of
 from tests.fakes.history import here, land, learned
@@ -127,6 +128,82 @@ def test_a_merge_driver_of_the_repository_takes_no_part(repo: Git, tmp_path: Pat
 def write(paths: tuple[Path, ...], old: str, new: str) -> None:
     (path,) = paths
     path.write_text(path.read_text().replace(old, new))
+
+
+def in_conflict(repo: Git) -> tuple[HarnessStore, str]:
+    """A proposal and a branch that change the same line, and one line each besides."""
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 3", "LINE 3").replace("line 10", "LINE 10"))
+    land(store, "a", LINES.replace("line 3", "Line three").replace("line 0", "Line zero"))
+    return store_of(repo), waiting.id
+
+
+def test_a_conflict_is_settled_in_the_editor(repo: Git) -> None:
+    store, waiting = in_conflict(repo)
+    with pytest.raises(ConflictError) as refused:
+        review_rebase(store, waiting)
+    assert f"harnessctl review edit {waiting}" in refused.value.hint
+    draft = open_draft(store, waiting)
+    assert settles(draft)
+    (path,) = draft.paths()
+    marked = "<<<<<<< the harness branch\nLine three\n=======\nLINE 3\n>>>>>>> the proposal\n"
+    assert marked in path.read_text()
+    tip = store.landed_tip()
+    path.write_text(path.read_text().replace("Line three\n", "", 1))
+    with pytest.raises(ConflictError) as unsettled:
+        save_draft(store, draft)
+    assert unsettled.value.id == "unsettled"
+    assert "memory/a.md" in unsettled.value.message
+    again = open_draft(store, waiting)
+    assert again.resumed
+    path.write_text(path.read_text().replace(marked.replace("Line three\n", ""), "line 3, as both mean it\n"))
+    done = save_draft(store, again)
+    assert done.proposal.base == tip
+    (now,) = store_of(repo).proposals()
+    assert (now.id, now.state) == (waiting, UpdateState.OPEN)
+    store_of(repo).accept(waiting)
+    wanted = LINES.replace("line 3", "line 3, as both mean it").replace("line 0", "Line zero")
+    assert text_of(repo, "a") == wanted.replace("line 10", "LINE 10")
+    assert verify(store_of(repo), waiting, here()).answers[0].answer is Answer.OK
+
+
+def test_an_editor_that_was_left_without_a_choice_settles_nothing(repo: Git) -> None:
+    store, waiting = in_conflict(repo)
+    before = repo("for-each-ref")
+    draft = open_draft(store, waiting)
+    with pytest.raises(HarnessError) as caught:
+        save_draft(store, draft)
+    assert caught.value.id == "nothing_changed"
+    assert repo("for-each-ref") == before
+    assert not draft.folder.exists()
+
+
+def test_a_text_half_settled_outlives_other_landings_and_not_one_of_its_entry(repo: Git) -> None:
+    store, waiting = in_conflict(repo)
+    (path,) = open_draft(store, waiting).paths()
+    path.write_text(path.read_text() + "half settled\n")
+    land(store, "b", "another entry")
+    draft = open_draft(store_of(repo), waiting)
+    assert (draft.resumed, draft.aside) == (True, None)
+    land(store, "a", LINES.replace("line 3", "Line drei"))
+    draft = open_draft(store_of(repo), waiting)
+    assert not draft.resumed
+    assert draft.aside is not None
+    assert "half settled" in draft.aside.read_text()
+    assert "Line drei" in draft.paths()[0].read_text()
+
+
+def test_an_entry_that_the_branch_removed_is_settled_as_proposed(repo: Git) -> None:
+    store = started(repo)
+    land(store, "a", LINES)
+    waiting = learned(store, "a", LINES.replace("line 3", "LINE 3"))
+    land(store, "a", "")
+    draft = open_draft(store, waiting.id)
+    write(draft.paths(), "LINE 3", "LINE three")
+    save_draft(store, draft)
+    store_of(repo).accept(waiting.id)
+    assert text_of(repo, "a") == LINES.replace("line 3", "LINE three")
 
 
 def test_a_person_edits_and_the_record_says_so(repo: Git) -> None:

@@ -389,11 +389,11 @@ class HarnessStore:
         self.check_identity()
         return reworking.rebase(self.writer, self.proposal(prefix))
 
-    def edit_proposal(self, proposal: Proposal, files: Sequence[EntryFile]) -> Reworked:
+    def edit_proposal(self, proposal: Proposal, files: Sequence[EntryFile], onto: str = "") -> Reworked:
         """Replace what a proposal proposes by a person's version; errors as :func:`reworking.edit`."""
         self._person("review edit")
         self.check_identity()
-        return reworking.edit(self.writer, proposal, files)
+        return reworking.edit(self.writer, proposal, files, onto)
 
     def offer_proposal(self, prefix: str) -> Offered:
         """Push an open proposal as a branch for a pull request; errors as :func:`offering.offer`."""

@@ -319,8 +319,8 @@ def _refuse_conflict(proposal: Proposal, merged: Merged) -> None:
         raise ConflictError(
             f"{', '.join(merged.conflicts)} changed on the branch since the base of {proposal.id}",
             id="conflict",
-            hint=f"it stays open: harnessctl review rebase {proposal.id} puts it on the branch, "
-            f"harnessctl review edit {proposal.id} changes it, review reject ends it",
+            hint=f"it stays open: harnessctl review rebase {proposal.id} puts it on the branch if no lines "
+            f"meet, harnessctl review edit {proposal.id} shows both sides, review reject ends it",
         )
 
 

@@ -18,7 +18,7 @@ from harnessctl.layers.l3_durable.checking.ownership import agent_edit
 from harnessctl.layers.l3_durable.content import Content, entry_of
 from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
-from harnessctl.layers.l3_durable.git.text_merge import merge_text
+from harnessctl.layers.l3_durable.git.text_merge import has_marks, marked_text, merge_text
 from harnessctl.layers.l3_durable.history.merge import changed_entries
 from harnessctl.layers.l3_durable.landing.proposals import Proposal, changes_of, file_edits, record_file
 from harnessctl.layers.l3_durable.landing.writer import Change, Writer
@@ -39,6 +39,19 @@ class Reworked:
     proposal: Proposal
     merged: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Editable:
+    """What a reviewer edits.
+
+    :ivar base: commit that the result will be a change of.
+    :ivar files: as proposed; after a conflict what the branch and the proposal make together, with marks
+        around the lines that both changed.
+    """
+
+    base: str
+    files: tuple[EntryFile, ...]
 
 
 def rebase(writer: Writer, proposal: Proposal) -> Reworked:
@@ -70,8 +83,8 @@ def rebase(writer: Writer, proposal: Proposal) -> Reworked:
         raise ConflictError(
             f"the branch and {proposal.id} both changed the same lines of {'; '.join(stuck)}",
             id="conflict",
-            hint="the proposal stays as it is: settle it with harnessctl review edit after comparing with "
-            "harnessctl diff, or reject it",
+            hint=f"the proposal stays as it is: harnessctl review edit {proposal.id} shows both sides and "
+            "puts what you make of them on the branch; review reject ends it",
         )
     return replace(_write(writer, proposal, tip, edits), merged=tuple(merged), settled=tuple(settled))
 
@@ -121,24 +134,70 @@ def proposed_files(writer: Writer, proposal: Proposal) -> tuple[EntryFile, ...]:
     return tuple(f for c in proposal.record.entries for f in theirs.entry(EntryId.parse(c.id)))
 
 
-def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile]) -> Reworked:
+def editable(writer: Writer, proposal: Proposal, begun_on: str = "") -> Editable:
+    """What a person edits of ``proposal``: on its own base, or after a conflict on the landed tip.
+
+    :param begun_on: an earlier tip on which a conflict was begun to be settled: it stays the base as long
+        as the branch has not changed the same entries again.
+    """
+    place = writer.place
+    if not proposal.conflicts:
+        return Editable(proposal.base, proposed_files(writer, proposal))
+    tip = Content(place.repository, place.landing_tip())
+    base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
+    entries = [EntryId.parse(c.id) for c in proposal.record.entries]
+    if begun_on and place.repository.has(begun_on):
+        earlier = Content(place.repository, begun_on)
+        tip = earlier if all(earlier.listing(e) == tip.listing(e) for e in entries) else tip
+    files: list[EntryFile] = []
+    for entry in entries:
+        if theirs.listing(entry):  # a deletion has no text to edit
+            files += _marked_entry(writer, *(c.listing(entry) for c in (base, tip, theirs)))
+    return Editable(tip.commit, tuple(files))
+
+
+def _marked_entry(writer: Writer, base: _Listing, ours: _Listing, theirs: _Listing) -> list[EntryFile]:
+    """An entry as both sides make it; where they cannot be put together, as proposed."""
+    files: list[EntryFile] = []
+    for path in sorted(base.keys() | ours.keys() | theirs.keys()):
+        old, now, new = base.get(path), ours.get(path), theirs.get(path)
+        taken = now if new == old else new
+        if now not in (old, new) and new not in (old, None) and now is not None and new is not None:
+            data = marked_text(writer.place.repository, old and old[1], now[1], new[1])
+            if data is not None:
+                files.append(EntryFile(path, new[0], data))
+                continue
+        files += _files(writer, {path: taken} if taken else {})
+    return files
+
+
+def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile], onto: str = "") -> Reworked:
     """Replace what ``proposal`` proposes by a person's version; deletions it proposes stay.
 
     The record says who edited it; owner and origin stay the agent's, and so does what may be claimed.
 
     :param files: every file of every entry it creates or changes; an entry with none left is deleted,
         or, where the proposal would create it, dropped.
+    :param onto: commit of the branch that ``files`` are a change of; "" for the proposal's base.
     :raises UsageError: ``stray_file``: of an entry that the proposal does not touch.
+    :raises ConflictError: ``unsettled``: marks of :func:`editable` still stand in the text.
     :raises HarnessError: ``nothing_changed``, ``invalid_entry``.
     :raises RefusedError: ``secret_found``, ``not_owner``; ``overreach``, as ``accept`` would. The proposal
         stays as it was.
     """
     place = writer.place
-    if {f.path: (f.mode, f.data) for f in files} == {
+    onto = onto or proposal.base
+    if onto == proposal.base and {f.path: (f.mode, f.data) for f in files} == {
         f.path: (f.mode, f.data) for f in proposed_files(writer, proposal)
     }:
-        raise HarnessError("nothing was changed", id="nothing_changed", hint="the proposal stays as it was")
-    base = Content(place.repository, proposal.base)
+        raise nothing_changed()
+    if onto != proposal.base and (marked := [f.path for f in files if has_marks(f.data)]):
+        raise ConflictError(
+            f"lines of the branch and of the proposal still stand side by side in {', '.join(marked)}",
+            id="unsettled",
+            hint="choose between <<<<<<< and >>>>>>>, and take the marks out",
+        )
+    base = Content(place.repository, onto)
     touched: dict[EntryId, list[EntryFile]] = {EntryId.parse(c.id): [] for c in proposal.record.entries}
     for file in files:
         entry = entry_of(file.path)
@@ -159,6 +218,11 @@ def edit(writer: Writer, proposal: Proposal, files: Sequence[EntryFile]) -> Rewo
         if error.id == "overreach":
             error.hint += "; once it has landed, harnessctl edit makes it your own word"
         raise
+
+
+def nothing_changed() -> HarnessError:
+    """The error of an edit that left everything as it was."""
+    return HarnessError("nothing was changed", id="nothing_changed", hint="the proposal stays as it was")
 
 
 def _write(writer: Writer, proposal: Proposal, base: Content, edits: Sequence[EntryEdit]) -> Reworked:
