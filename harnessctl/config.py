@@ -334,18 +334,34 @@ def load_settings(
 
 def wrong_settings(
     *,
-    env: Mapping[str, str],
-    user: Mapping[str, Any],
-    git: Mapping[str, str],
+    env: Mapping[str, str] | None = None,
+    user: Mapping[str, Any] | None = None,
+    git: Mapping[str, str] | None = None,
+    harness: Mapping[str, Any] | None = None,
 ) -> Iterator[UsageError]:
-    """What is wrong with each value that the user has set, whichever source wins."""
+    """What is wrong with each value of these sources, whichever of them wins: runs refuse it."""
     for key in _KEYS:
-        for one in ({"env": env}, {"user": user}, {"git": git}):
-            sources = {"env": {}, "user": {}, "git": {}, **one}
-            try:
-                _first(key, {}, sources["env"], sources["user"], sources["git"], None)
-            except UsageError as error:
-                yield error
+        yield from _wrong(key, env, None, None, None)
+        yield from _wrong(key, None, user, None, None)
+        yield from _wrong(key, None, None, git, None)
+        yield from _wrong(key, None, None, None, harness)
+    try:
+        _gates(harness)
+    except UsageError as error:
+        yield error
+
+
+def _wrong(
+    key: _Key,
+    env: Mapping[str, str] | None,
+    user: Mapping[str, Any] | None,
+    git: Mapping[str, str] | None,
+    harness: Mapping[str, Any] | None,
+) -> Iterator[UsageError]:
+    try:
+        _first(key, {}, env or {}, user, git or {}, harness)
+    except UsageError as error:
+        yield error
 
 
 def one_setting(

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harnessctl.commands.loading import check_loads
+from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Lock
+from harnessctl.layers.l3_durable.content import POLICY
+from harnessctl.layers.l3_durable.landing.repairs import wrong_policy
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 
@@ -52,7 +56,8 @@ def pin(
     :param resolve: settle a merge conflict in the lock: take the side that holds the other.
     :param allow_revoked: also where the revision holds an update that was taken back since.
     :param skip_broken: also where the revision has entries that do not load.
-    :raises HarnessError: ``pin_not_landed``, ``pin_not_shared``; ``broken_entries``: runs would refuse it.
+    :raises HarnessError: ``pin_not_landed``, ``pin_not_shared``; ``broken_entries``, ``broken_policy``:
+        runs would refuse it.
     :raises ConflictError: ``lock_conflict``: with ``resolve``, neither side holds the other.
     :raises RefusedError: ``agent_refused``, ``pin_revoked``.
     """
@@ -67,6 +72,13 @@ def pin(
             what=f"revision {commit[:12]}",
             hint=_PIN_ANYWAY,
         )
+        policy = store.content(commit).read(POLICY)
+        for error in wrong_policy(policy) if policy and f"{HARNESS_DIR}/{POLICY}" not in skipped else ():
+            raise HarnessError(
+                f"revision {commit[:12]}: {error.message}: runs would refuse it",
+                id="broken_policy",
+                hint="mend it there and pin the result; harnessctl doctor says how",
+            )
 
     lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked, check=check)
     return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else (), skipped)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.commands.doctor import Health, doctor
+from harnessctl.commands.pin import pin
 from harnessctl.commands.status import status
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.ids import new_ulid
@@ -275,6 +276,30 @@ def test_a_pin_that_is_no_longer_on_the_branch(repo: Git, store: HarnessStore) -
 
 def test_a_repository_without_a_harness_lost_none(repo: Git) -> None:
     assert doctor(store_of(repo)).found == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ('[budgets]\nturns = "x"\ntokens = -1\n', ["budgets.turns", "budgets.tokens"]),
+        ('[[gates]]\nname = "g"\ncommand = 3\n', ["gate 1"]),
+        ('[run]\nprotocol = "zz"\n', ["run.protocol"]),
+    ],
+)
+def test_values_that_runs_refuse_are_named_and_not_pinned(
+    repo: Git, store: HarnessStore, policy: str, words: list[str]
+) -> None:
+    by_hand(repo, ".harness/harness.toml", policy)
+    found = doctor(store_of(repo)).found
+    assert [one.repair.id for one in found] == ["broken_policy"] * len(words)
+    for one, word in zip(found, words, strict=True):
+        assert word in one.repair.what
+        assert "git worktree add" in one.repair.remedy
+    before = store_of(repo).lock
+    with pytest.raises(HarnessError) as caught:
+        pin(store_of(repo), "harness")
+    assert caught.value.id == "broken_policy"
+    assert store_of(repo).lock == before
 
 
 @pytest.mark.parametrize("in_tree", [False, True])

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.config import parse_toml, wrong_settings
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR, record_path
 from harnessctl.domain.pin import Lock, Mode
 from harnessctl.domain.safe_text import visible_line
@@ -253,10 +254,22 @@ def broken_policies(place: Place, pinned: str) -> Iterator[Repair]:
             data = _content(place, commit).read(POLICY)
         except NotFoundError:  # :func:`missing_files` names it
             continue
-        for finding in check_policy(data) if data is not None else ():
-            where = "the pinned revision" if commit == pinned else "revision"
-            what = f"{POLICY} of {where} {commit[:12]} cannot be read: {finding.message}"
-            yield Repair("broken_policy", what, remedy)
+        where = f"{POLICY} of {'the pinned revision' if commit == pinned else 'revision'} {commit[:12]}"
+        unread = check_policy(data) if data is not None else ()
+        for finding in unread:
+            yield Repair("broken_policy", f"{where} cannot be read: {finding.message}", remedy)
+        for error in wrong_policy(data) if data is not None and not unread else ():
+            yield Repair("broken_policy", f"{where} is refused by runs: {error.message}", remedy)
+
+
+def wrong_policy(data: bytes) -> Iterator[UsageError]:
+    """What is wrong with the values of a ``harness.toml`` that can be read."""
+    try:
+        policy = parse_toml(data, POLICY)
+    except UsageError as error:
+        yield error
+        return
+    yield from wrong_settings(harness=policy)
 
 
 def _age(path: Path) -> float | None:
