@@ -238,6 +238,13 @@ def _count(value: Any) -> int:
     return number
 
 
+def _at_least_one(value: Any) -> int:
+    number = _count(value)
+    if number < 1:
+        raise ValueError("a number of at least 1 is wanted")
+    return number
+
+
 def _amount(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a number is wanted")
@@ -290,8 +297,8 @@ _KEYS = (
     _Key("model.max_output", _count, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
     _Key("model.temperature", _amount, "HARNESSCTL_TEMPERATURE", "harness.temperature", repository=False),
     _Key("model.top_p", _amount, "HARNESSCTL_TOP_P", "harness.topP", repository=False),
-    _Key("budgets.turns", _count, "HARNESSCTL_TURNS", "harness.turns"),
-    _Key("budgets.tokens", _count, "HARNESSCTL_TOKENS", "harness.tokens"),
+    _Key("budgets.turns", _at_least_one, "HARNESSCTL_TURNS", "harness.turns"),
+    _Key("budgets.tokens", _at_least_one, "HARNESSCTL_TOKENS", "harness.tokens"),
     _Key("budgets.cost_usd", _amount, "HARNESSCTL_COST_USD", "harness.costUsd", flag="--max-cost"),
     _Key("budgets.wall_s", _amount, "HARNESSCTL_WALL_S", "harness.wallS", flag="--max-time"),
     _Key("budgets.depth", _count, "HARNESSCTL_DEPTH", "harness.depth"),
@@ -429,6 +436,8 @@ def _said(key: _Key, source: str, raw: Any) -> str:
 
 #: Tables and keys of ``harness.toml`` that are no settings of their own.
 _POLICY = ("schema", *(f"gates.{field}" for field in ("name", "command", "inputs", "timeout_s", "attempts")))
+#: Variables that are no settings, and how all of ours begin.
+_OWN_ENV, _OURS_IN_ENV = ("HARNESSCTL_ACTOR", KERNEL_MARK), "HARNESSCTL_"
 #: Keys of git configuration that harnessctl writes for itself.
 _OWN_GIT = ("harness.mode", "harness.repositoryId")
 
@@ -438,15 +447,23 @@ def unread_keys(
     user: Mapping[str, Any] | None = None,
     git: Iterable[str] = (),
     harness: Mapping[str, Any] | None = None,
+    env: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """A sentence for each key of a source that nothing reads, with what was perhaps meant.
 
     :param git: names of the keys that are set below ``harness.``, any letter case.
+    :param env: names of the variables that are set.
     """
     own = [key.name for key in _KEYS if key.user]
     shared = [*(key.name for key in _KEYS if key.repository), *_POLICY]
     known = {name.lower(): name for name in (*GIT_KEYS, *_OWN_GIT)}
-    found = [("config.toml", name, own) for name in _names(user) if name not in own]
+    variables = [*(key.env for key in _KEYS if key.env), *_OWN_ENV]
+    found = [
+        ("environment", name, variables)
+        for name in env
+        if name.startswith(_OURS_IN_ENV) and name not in variables
+    ]
+    found += [("config.toml", name, own) for name in _names(user) if name not in own]
     found += [("git config", name, list(known.values())) for name in git if name.lower() not in known]
     found += [
         ("harness.toml", name, shared) for name in _names(harness) if name not in shared and _ours(name)
@@ -466,7 +483,16 @@ def _unread(source: str, name: str, known: list[str]) -> str:
         return f"{source}: '{name}' is read from git configuration alone: git config {key.git} VALUE"
     if key is not None and source == "harness.toml":
         return f"{source}: '{name}' is not read from a repository: it is the user's own to set"
+    meant = next((key for key in _KEYS if not key.git and _as_in_git(key) == name.lower()), None)
+    if source == "git config" and meant is not None:
+        other = f", or in {meant.env}" if meant.env else ""
+        return f"{source}: '{name}' is not read from there: set {meant.name} in config.toml{other}"
     return f"{source}: '{name}' is read by nothing. {suggestion(name, known)}".rstrip()
+
+
+def _as_in_git(key: _Key) -> str:
+    """How git would spell a key that is not read from there."""
+    return "harness." + key.name.rpartition(".")[2].replace("_", "")
 
 
 def _names(tables: Mapping[str, Any] | None) -> list[str]:

@@ -19,30 +19,35 @@ from harnessctl.config import (
     unread_keys,
     user_config,
 )
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harnessctl.domain.errors import HarnessError
     from harnessctl.domain.snapshot import Snapshot
     from harnessctl.layers.l3_durable.store import HarnessStore
 
 
-def store(environment: Environment | None = None) -> HarnessStore:
+def store(environment: Environment | None = None, *, lenient: bool = False) -> HarnessStore:
     """The harness of the repository around the current folder.
 
+    :param lenient: the user's own settings may be unreadable; :func:`wrong_settings` says so.
     :raises HarnessError: there is no repository, or one that cannot be used, in words.
     """
     from harnessctl.layers.l3_durable.store import open_store
 
     environment = environment or read_environment()
-    return open_store(here(), environment, allow=allowed_by_user(environment))
+    try:
+        allow = allowed_by_user(environment)
+    except UsageError:
+        if not lenient:
+            raise
+        allow = ()
+    return open_store(here(), environment, allow=allow)
 
 
 def here() -> Path:
     """:raises HarnessError: ``bad_directory``: the current folder was removed, or may not be read."""
-    from harnessctl.domain.errors import HarnessError
-
     try:
         return Path.cwd()
     except OSError as error:
@@ -58,7 +63,6 @@ def store_at(root: Path, environment: Environment) -> HarnessStore:
 
     :raises NotFoundError: the folder is gone.
     """
-    from harnessctl.domain.errors import NotFoundError
     from harnessctl.layers.l3_durable.store import open_store
 
     if not root.is_dir():
@@ -98,20 +102,27 @@ def _in_git(harness: HarnessStore) -> dict[str, str]:
 
 def wrong_settings(environment: Environment, harness: HarnessStore) -> tuple[HarnessError, ...]:
     """One error for each value that the user has set and that a run would refuse."""
-    user = user_config(environment)
-    return tuple(config.wrong_settings(env=environment.variables, user=user, git=_in_git(harness)))
+    found: list[HarnessError] = []
+    user: Mapping[str, Any] = {}
+    try:
+        user = user_config(environment)
+    except UsageError as error:
+        found.append(error)
+    found += config.wrong_settings(env=environment.variables, user=user, git=_in_git(harness))
+    return tuple(found)
 
 
 def unread_settings(environment: Environment, harness: HarnessStore, commit: str) -> tuple[str, ...]:
     """A sentence for each setting that nothing reads: the user's, git's, the policy's at ``commit``."""
-    from harnessctl.domain.errors import HarnessError
     from harnessctl.layers.l3_durable.content import POLICY
 
-    policy = {}
+    policy, user = {}, {}
     with suppress(HarnessError):  # said elsewhere, with what to do
+        user = user_config(environment)
+    with suppress(HarnessError):
         policy = parse_toml((harness.content(commit).read(POLICY) if commit else b"") or b"", POLICY)
     names = harness.repository.config_names("harness.")
-    return unread_keys(user=user_config(environment), git=names, harness=policy)
+    return unread_keys(user=user, git=names, harness=policy, env=environment.variables)
 
 
 def mask() -> Callable[[str], str]:

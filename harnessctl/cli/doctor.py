@@ -28,7 +28,7 @@ def command(
     from harnessctl.commands.doctor import doctor
 
     environment = read_environment()
-    store = opening.store(environment)
+    store = opening.store(environment, lenient=True)
     wrong = opening.wrong_settings(environment, store)
     found = doctor(store, fix=fix, machine=True, wrong=wrong)
     for line in opening.unread_settings(environment, store, store.place.tip() or ""):

@@ -35,9 +35,9 @@ def command(
     """Print the system message that a run would send now.
 
     It holds the base prompt, facts of the session, AGENTS.md and CLAUDE.md, and the entries at the pin,
-    within the budget of [prompt] tokens. With --explain: a line for every entry (in full, as one line, or by
-    search only), its tokens and the reason, then totals. Tokens are estimates. Exit code 1: entries that do
-    not load, with which a run would be refused.
+    within the budget of [prompt] tokens. With --explain: a line for every entry: in full, as one line, or by
+    search only; the tokens that it takes there, those of its whole text, and the reason; then totals.
+    Tokens are estimates. Exit code 1: entries that do not load, with which a run would be refused.
     """
     flags = {"prompt.tokens": tokens, "prompt.files_tokens": 0 if no_repository_files else None}
     shown = prompting.prompt(at=at or None, model=model or None, flags=flags)

@@ -22,7 +22,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
 
     environment = read_environment()
     store = opening.store(environment)
-    found = status(store)
+    found = status(store, opening.wrong_settings(environment, store))
     for line in opening.unread_settings(environment, store, found.pin.commit if found.pin else ""):
         note(f"note: {line}")
     if as_json:

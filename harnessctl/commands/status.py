@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from harnessctl.commands.sessions import find_session, summary_of
@@ -89,8 +90,11 @@ class Status:
         }
 
 
-def status(store: HarnessStore) -> Status:
-    """Where the harness stands; a problem with the pin is part of the answer, not an error."""
+def status(store: HarnessStore, wrong: Iterable[HarnessError] = ()) -> Status:
+    """Where the harness stands; a problem with the pin is part of the answer, not an error.
+
+    :param wrong: what is wrong with the user's settings.
+    """
     lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
     pin, problem = None, None
     try:
@@ -118,6 +122,7 @@ def status(store: HarnessStore) -> Status:
             *repairs.odd_mode(store.place),
             *lost,
             *repairs.broken_policies(store.place, pin.commit if pin else ""),
+            *(Repair(error.id, error.message, error.hint) for error in wrong),
         ),
     )
 

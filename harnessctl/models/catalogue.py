@@ -138,6 +138,10 @@ def _identity(name: str, settings: Settings) -> tuple[ModelIdentity, str]:
     """Identity and litellm's name for the model, from the table that ships with litellm."""
     facts = lookup(name)
     provider, slash, bare = name.partition("/")
+    if slash and not (provider.strip() and bare.strip()):
+        raise UsageError(
+            f"{name!r} names no model", id="bad_model", hint="write provider/name, as in openai/gpt-4o"
+        )
     if facts is None and not slash:
         if not settings.api_base:
             raise UsageError(

@@ -39,6 +39,10 @@ ATTEMPTS = 2
 #: Characters of a failed reply that go back to the model, and of a summary in a commit's subject.
 SHOWN_REPLY = 6_000
 MAX_SUMMARY = 200
+#: Characters told of what was wrong with the first reply.
+MAX_TOLD = 300
+#: What mends a model that could not be asked, by the error's kind.
+_REMEDIES = {"auth": "set a key that the provider takes, or name another --model"}
 
 
 @dataclass(frozen=True)
@@ -143,17 +147,19 @@ class Refiner:
     ) -> ModelReply:
         model = self._client.identity
         request = ModelRequest(messages, False, reply_tokens(model), CONSUMER, place, self._params)
-        again = " once more, to mend its reply" if failed else ""
+        wrong = "; ".join(str(problem) for problem in failed[-1].problems) if failed else ""
+        again = f" once more, to mend its reply ({self._secrecy.mask(wrong)[:MAX_TOLD]})" if failed else ""
         self._tell(f"asks {model}{again}: about {self._client.count_tokens(messages):,} tokens to read")
         try:
             answer = await self._client.complete(request, on_wait=self._waits)
         except ProviderError as error:
             self._usage += error.usage
             where = self._keep(failed) if failed else ""
+            refused = f", and its first reply could not be used: {wrong}" if failed else ""
             raise HarnessError(
-                f"the model gave no answer: {self._secrecy.mask(str(error))}",
+                f"the model gave no answer: {self._secrecy.mask(str(error) + refused)}",
                 id="provider_error",
-                hint=where or "try again later, or with another --model",
+                hint=where or _REMEDIES.get(error.kind, "try again later, or with another --model"),
             ) from None
         self._usage += answer.usage
         return answer

@@ -201,7 +201,7 @@ def test_refine_says_what_it_does(harnessctl: Run, script: Script, repo: Git, lo
     lines = done.err.splitlines()
     assert lines[0].startswith(f"reads session {logs.newest()[0]['data']['session']}: ")
     assert lines[1].startswith("asks scripted/")
-    assert "once more, to mend its reply" in lines[2]
+    assert "once more, to mend its reply (reply: " in lines[2]
     assert harnessctl("refine", "--model", script(*replies), "--json", cwd=repo.root).err == ""
     with pseudo_terminal() as (ours, theirs):
         env = {**outside_pytest(), "TERM": "xterm"}
@@ -303,6 +303,40 @@ def test_doctor_names_every_setting_of_the_wrong_form(
     model = script({"content": "Done."})
     refused = harnessctl("run", "--json", "--model", model, "x", cwd=repo.root, env=environment, code=2)
     assert refused.json()["error"]["hint"] in {one["remedy"] for one in found}
+
+
+def test_a_config_that_is_no_toml_is_a_finding_among_others(harnessctl: Run, repo: Git, logs: Logs) -> None:
+    started(repo)
+    config = logs.state.parent / "config/harnessctl/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[[[\n")
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(config.parents[1]), "HARNESSCTL_TURNS": "0"}
+    found = harnessctl("doctor", "--json", cwd=repo.root, env=environment, code=1).json()
+    assert {one["id"] for one in found} == {"bad_config"}
+    assert str(config) in found[0]["what"]
+    assert "at least 1" in found[1]["what"]
+    assert "the pin cannot be read" in found[2]["what"], "a policy of the user's may forbid it"
+    refused = harnessctl("list", "--json", cwd=repo.root, env=environment, code=2).json()
+    assert str(config) in refused["error"]["message"]
+
+
+def test_status_names_settings_of_the_wrong_form_and_slips(harnessctl: Run, repo: Git) -> None:
+    started(repo)
+    repo("config", "harness.turns", "abc")
+    repo("config", "harness.apiBase", "http://127.0.0.1:1")
+    environment = {**os.environ, "HARNESSCTL_WINDOW": "wide", "HARNESSCTL_TURN": "3"}
+    done = harnessctl("status", cwd=repo.root, env=environment)
+    assert "wrong: git config: budgets.turns: a whole number is wanted" in done.out
+    assert "wrong: HARNESSCTL_WINDOW=wide: a whole number is wanted" in done.out
+    assert "'HARNESSCTL_TURN' is read by nothing. did you mean 'HARNESSCTL_TURNS'?" in done.err
+    assert "set model.api_base in config.toml, or in HARNESSCTL_API_BASE" in done.err
+
+
+@pytest.mark.parametrize("model", ["/", "openai/", "/gpt-4o"])
+def test_half_a_models_name_is_refused_at_once(harnessctl: Run, repo: Git, logs: Logs, model: str) -> None:
+    refused = harnessctl("run", "--json", "--model", model, "x", cwd=repo.root, code=2).json()
+    assert refused["error"]["id"] == "bad_model"
+    assert not list(logs.state.glob("harnessctl/*/sessions/*"))
 
 
 def test_a_rejected_update_is_shown_as_one(harnessctl: Run, repo: Git) -> None:

@@ -102,6 +102,12 @@ def _named(text: str, base: Path, why: str) -> PythonChoice:
         path = base / path
     if path.is_dir():
         path = path / "bin" / "python"
+    if os.sep in str(path) and not path.exists():
+        raise UsageError(
+            f"{why}: there is no {path}",
+            id="bad_python",
+            hint="name a Python, or the folder of its environment",
+        )
     if not has_ipykernel(str(path)):
         raise UsageError(
             f"{why}: {text} does not run, or has no ipykernel",

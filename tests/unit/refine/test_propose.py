@@ -249,7 +249,20 @@ async def test_no_answer_to_the_repair_keeps_the_first_reply(refine: Any, tmp_pa
     with pytest.raises(HarnessError) as caught:
         await refine(model)
     assert "kept in" in caught.value.hint
+    problem = kept(tmp_path)["attempts"][0]["problems"][0]
+    assert f"its first reply could not be used: {problem['path'] or 'reply'}: " in caught.value.message
+    assert problem["message"] in caught.value.message
     assert kept(tmp_path)["attempts"][0]["reply"] == "prose"
+
+
+async def test_without_a_key_the_next_step_is_one(refine: Any) -> None:
+    class Keyless(ListModel):
+        async def complete(self, request: ModelRequest, **_: Any) -> ModelReply:  # noqa: ARG002
+            raise ProviderError("Missing credentials", kind="auth", usage=Usage())
+
+    with pytest.raises(HarnessError) as caught:
+        await refine(Keyless())
+    assert "set a key" in caught.value.hint
 
 
 async def test_a_folder_that_cannot_be_written_hides_no_failure(refine: Any, tmp_path: Path) -> None:

@@ -80,11 +80,11 @@ def test_a_relative_flag_counts_from_the_current_folder(root: Path, monkeypatch:
     assert choose_python(root, flag="./python").path == str(folder / "bin" / "python")
     with pytest.raises(UsageError) as caught:
         choose_python(root, flag="./python3000")
-    assert caught.value.hint.startswith(str(folder / "bin" / "python3000"))
+    assert f"there is no {folder / 'bin' / 'python3000'}" in caught.value.message
 
 
 def test_a_named_one_that_cannot_is_an_error(root: Path, bare: Path) -> None:
-    for name in (str(bare / "bin/python"), "/nowhere/python", "/bin/ls"):
+    for name in (str(bare / "bin/python"), "python3000", "/bin/ls"):
         with pytest.raises(UsageError) as caught:
             choose_python(root, flag=name)
         assert caught.value.id == "bad_python"
