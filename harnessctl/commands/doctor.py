@@ -67,7 +67,7 @@ class Health:
     @property
     def ill(self) -> bool:
         """Whether something is wrong now."""
-        return any(not one.fixed for one in self.found)
+        return any(not (one.fixed or one.repair.harmless) for one in self.found)
 
     def to_json(self) -> list[dict[str, object]]:
         """One array."""

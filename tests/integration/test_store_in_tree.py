@@ -158,6 +158,7 @@ def test_a_merge_that_git_reverted_leaves_no_open_proposal(in_tree: Git, others:
             verb(proposal.id)
         assert caught.value.id == "decided"
         assert "taken back" in caught.value.message
+    assert not doctor(store).ill, "what the documented way leaves is nothing wrong"
     found = doctor(store, fix=True)
     assert [(one.repair.id, one.fixed) for one in found.found] == [("left_over_proposal", True)]
     assert in_tree("for-each-ref", ref) == ""

@@ -57,12 +57,14 @@ class Repair:
     :ivar what: the thing and what is wrong with it, in words.
     :ivar remedy: what :attr:`act` does, in words; without an ``act``, what a person can do.
     :ivar act: puts it right; None where only a person can. May raise :class:`HarnessError` or OSError.
+    :ivar harmless: it is left over from something that went well.
     """
 
     id: str
     what: str
     remedy: str
     act: Callable[[], None] | None = None
+    harmless: bool = False
 
 
 def stale_locks(place: Place) -> Iterator[Repair]:
@@ -304,6 +306,8 @@ def left_over_proposals(writer: Writer) -> Iterator[Repair]:
                 f"{name} is decided on already",
                 f"remove the ref{kept}",
                 partial(_move_away, writer, name, oid, rescue),
+                # In-tree a proposal lands by the user's own merge, which knows nothing of its ref.
+                harmless=place.mode is Mode.IN_TREE and not rescue,
             )
 
 
