@@ -257,7 +257,7 @@ async def test_no_answer_to_the_repair_keeps_the_first_reply(refine: Any, tmp_pa
 
 async def test_without_a_key_the_next_step_is_one(refine: Any) -> None:
     class Keyless(ListModel):
-        async def complete(self, request: ModelRequest, **_: Any) -> ModelReply:  # noqa: ARG002
+        async def complete(self, request: ModelRequest, **_: Any) -> ModelReply:
             raise ProviderError("Missing credentials", kind="auth", usage=Usage())
 
     with pytest.raises(HarnessError) as caught:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from difflib import get_close_matches
 from typing import Any
 
 from harnessctl.domain.entry import SKILL_METADATA_PREFIX, Entry
@@ -21,6 +22,8 @@ from harnessctl.layers.l3_durable.rules.registry import found
 _TOP = re.compile(r"[^.\[]+")
 #: Keys of ours that a skill carries under ``metadata``; ``description`` is one of Agent Skills' own.
 _OURS = ("title", "tags", "status", "depends_on", "expires", "owner", "origin")
+#: Likeness of two keys, of which one is probably a slip: `depends` and `depends_on`, not `type` and `title`.
+_NEAR = 0.8
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ def check_entry(subject: Subject, today: date) -> Iterator[Finding]:
     yield from _expires(subject, today)
     yield from _tools(subject)
     yield from _length(subject)
+    yield from _slips(subject)
     if subject.entry.id.kind is Kind.SKILL:
         yield from _skill(subject)
 
@@ -141,6 +145,22 @@ def _skill(subject: Subject) -> Iterator[Finding]:
         package = any(path.endswith(("/pyproject.toml", "/__init__.py")) for path in code)
         what = "a Python package" if package else "code"
         yield found(rules.CODE, subject.path, f"brings {what}: {', '.join(code[:5])}")
+
+
+def _slips(subject: Subject) -> Iterator[Finding]:
+    """Keys that nothing reads and that are one slip away from one of ours."""
+    kind, meta = subject.entry.id.kind, subject.read.meta
+    if kind is Kind.SKILL:
+        inside = meta.get("metadata")
+        known = [f"{SKILL_METADATA_PREFIX}{key.replace('_', '-')}" for key in _OURS]
+        keys = [key for key in inside if isinstance(key, str)] if isinstance(inside, Mapping) else []
+    else:
+        known, keys = list(load(kind.value)["properties"]), list(meta)
+    for key in keys:
+        near = get_close_matches(key, known, n=1, cutoff=_NEAR) if key not in known else []
+        if near:
+            message = f"'{key}' is read by nothing: did you mean '{near[0]}'?"
+            yield found(rules.SLIP, subject.path, message, line=subject.line(key))
 
 
 def _skill_keys(subject: Subject, meta: Mapping[str, Any]) -> Iterator[Finding]:

@@ -166,8 +166,16 @@ UNKNOWN_SKILL_KEY = _warning(
     "SKILL.md with `argument-hint: …`",
     "move it under metadata if other tools should accept the skill",
 )
+SLIP = _warning(
+    "HRN221",
+    "Key that is nearly one of ours",
+    "Other keys are kept and read by nothing; one with a slip in its name would be ignored in silence.",
+    "---\ndescription: d\ndepends: [memory/build]\n---",
+    "write the key as the schema says, or choose another name",
+)
 
 LINT_RULES: tuple[Rule, ...] = (
     SCHEMA, BOM, CRLF, HIDDEN, INSTRUCTIONS, SECRET, OPAQUE, SELF_RUNNING, EXPIRED, SKILL_NAME, GIT_LOOKALIKE,
     TOOLS, STRAY, RECORD, RECORD_CHANGED, POLICY_SCHEMA, LONG, CODE, MISPLACED, UNKNOWN_SKILL_KEY,
+    SLIP,
 )  # fmt: skip
