@@ -14,12 +14,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from harnessctl.config import GateSpec
+from harnessctl.domain.contents import contents
 
 #: Files at the root that decide what a test command does (CONTRACT 7).
 USUAL_INPUTS = ("Makefile", "justfile", "pyproject.toml", "package.json", "conftest.py")
 _WILD = re.compile(r"[*?\[]")
 _OPERATORS = ";&|()<>"
-_CHUNK = 1 << 20
 
 
 def inputs_of(spec: GateSpec, start: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -137,8 +137,8 @@ def _digest(path: Path) -> str:
             return "no file"
         hashed = sha256(b"x" if path.stat().st_mode & 0o100 else b"-")
         with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                hashed.update(chunk)
+            for piece in contents(file, os.fstat(file.fileno())):
+                hashed.update(piece)
     except OSError:
         return "absent"
     return hashed.hexdigest()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.domain.contents import MOST_READ
 from harnessctl.layers.l3_durable.git.cli import run_git
 from harnessctl.layers.l3_durable.git.kept_trees import GRACE_S, sweep
 from harnessctl.layers.l3_durable.git.worktree import MAX_KEPT, GitWorkTree
@@ -102,7 +103,7 @@ def test_unchanged_files_are_not_read_again(
 ) -> None:
     time.sleep(0.15)
     before = tree.tree_hash()
-    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"read {path} again"))
+    monkeypatch.setattr(Path, "open", lambda path, *_: pytest.fail(f"read {path} again"))
     assert tree.tree_hash() == before
 
 
@@ -123,6 +124,45 @@ def test_modes_links_large_and_nested_things(repo: Git, tree: WorkTree) -> None:
     after = tree.tree_hash()
     assert [c.path for c in tree.changes(before, after)] == ["large.bin", "link", "nested", "run.sh"]
     assert b"old mode 100644\nnew mode 100755" in tree.patch(before, after)
+
+
+@pytest.mark.timeout(60)
+def test_a_file_of_any_size_is_looked_at_in_bounded_time(repo: Git, tree: WorkTree, tmp_path: Path) -> None:
+    before = tree.tree_hash()
+    path = repo.write("sparse.bin", b"")
+    os.truncate(path, 500 * 2**30)
+    seen = [before, tree.tree_hash()]
+    assert GitWorkTree(repo.root, tmp_path / "other", os.environ).tree_hash() == seen[-1]
+    for place in (0, 250 * 2**30, 500 * 2**30 - 1):
+        time.sleep(0.02)  # more than a tick of the clock that stamps files
+        with path.open("r+b") as file:
+            file.seek(place)
+            file.write(b"x")
+        seen.append(tree.tree_hash())
+    assert len(set(seen)) == 5
+    for one, other, status in ((before, seen[-1], "A"), (seen[1], seen[-1], "M"), (seen[-1], before, "D")):
+        (change,) = tree.changes(one, other)
+        assert (change.status, change.added, change.removed, change.binary) == (status, 0, 0, True)
+    assert b"+++" not in tree.patch(*seen[-2:])
+
+
+def test_of_a_large_text_no_line_is_counted_or_shown(repo: Git, tree: WorkTree) -> None:
+    before = tree.tree_hash()
+    repo.write("large.txt", b"line\n" * MAX_KEPT)
+    after = tree.tree_hash()
+    (change,) = tree.changes(before, after)
+    assert (change.added, change.removed, change.binary) == (0, 0, True)
+    assert b"Binary files /dev/null and b/large.txt differ" in tree.patch(before, after)
+
+
+def test_a_touch_changes_only_what_is_too_large_to_be_read(repo: Git, tree: WorkTree) -> None:
+    paths = [repo.write(name, b"") for name in ("read.bin", "unread.bin")]
+    for path, size in zip(paths, (MOST_READ, MOST_READ + 1), strict=True):
+        os.truncate(path, size)
+    before = tree.tree_hash()
+    for path in paths:
+        os.utime(path)
+    assert [c.path for c in tree.changes(before, tree.tree_hash())] == ["unread.bin"]
 
 
 def test_state_before_a_run_is_shown_by_another_process(repo: Git, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,19 @@ def test_what_counts_as_a_change(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("edited")
     after = capture(tmp_path, globs, folders=False)
     assert changed(before, after) == ("edited", "gone", "link", "mode", "new")
+
+
+@pytest.mark.timeout(60)
+def test_an_input_of_any_size_is_compared_in_bounded_time(tmp_path: Path) -> None:
+    path = tmp_path / "Makefile"
+    path.write_text("test:\n")
+    states = [capture(tmp_path, ["Makefile"], folders=True)]
+    os.truncate(path, 500 * 2**30)
+    states.append(capture(tmp_path, ["Makefile"], folders=True))
+    assert capture(tmp_path, ["Makefile"], folders=True) == states[-1]
+    time.sleep(0.02)  # more than a tick of the clock that stamps files
+    with path.open("r+b") as file:
+        file.seek(250 * 2**30)
+        file.write(b"x")
+    states.append(capture(tmp_path, ["Makefile"], folders=True))
+    assert changed(states[0], states[1]) == changed(states[1], states[2]) == ("Makefile",)

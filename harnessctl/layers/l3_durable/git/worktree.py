@@ -16,17 +16,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 import pygit2
 
 from harnessctl.domain.canonical import canonical_json, sha256_hex
 from harnessctl.domain.change import FileChange
+from harnessctl.domain.contents import contents
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.layers.l3_durable.git.cli import run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
 
-#: Bytes of a file whose content is kept for patches; larger ones are compared by digest and shown as such.
+#: Bytes of a file whose content is kept for patches; larger ones are compared by digest and shown as binary.
 MAX_KEPT = 1024 * 1024
 #: A file changed less than this many nanoseconds before it was read is read again the next time: its
 #: time stamp could not tell a second change (Linux stamps files in steps of up to 10 ms).
@@ -143,7 +145,7 @@ class GitWorkTree:
         try:
             return kept.read_bytes() if kept.exists() else self._repository.blob(oid)
         except NotFoundError:
-            return f"not kept: sha256 {digest}\n".encode()
+            return f"not kept: sha256 {digest}\n\0".encode()
 
     def _manifest(self, tree: str) -> Path:
         return self._keep / "trees" / tree.removeprefix("sha256:")
@@ -184,16 +186,16 @@ def _read(place: Path, info: os.stat_result) -> tuple[int, bytes]:
     if not stat.S_ISREG(info.st_mode):
         return 0, b""
     mode = 0o100755 if info.st_mode & stat.S_IXUSR else 0o100644
-    return mode, place.read_bytes() if info.st_size <= MAX_KEPT else _summary(place, info.st_size)
-
-
-def _summary(place: Path, size: int) -> bytes:
-    """Stands for the content of a large file: its size and digest."""
-    digest = sha256()
     with place.open("rb") as file:
-        while chunk := file.read(MAX_KEPT):
-            digest.update(chunk)
-    return f"file of {size} bytes, sha256 {digest.hexdigest()}\n".encode()
+        return mode, file.read(MAX_KEPT) if info.st_size <= MAX_KEPT else _summary(file, info)
+
+
+def _summary(file: BinaryIO, info: os.stat_result) -> bytes:
+    """Stands for the content of a large file. The NUL makes it binary, so that no line of it is counted."""
+    digest = sha256()
+    for piece in contents(file, info):
+        digest.update(piece)
+    return f"file of {info.st_size} bytes, sha256 {digest.hexdigest()}\n\0".encode()
 
 
 def _nested_head(place: Path) -> bytes:
