@@ -57,6 +57,8 @@ def run_session(
 ) -> RunOutcome:
     """Run ``task`` on the pinned harness, or on ``at``; errors as :func:`commands.run.run`.
 
+    After the session's end signals have no effect until :func:`harnessctl.rlm.signals.let_go`.
+
     :param flags: settings given on the command line, by dotted name.
     :param safety: gates, sandbox and trust as the command line has them.
     :param worktree: work in a work tree made for this session.
@@ -277,7 +279,7 @@ def _in_loop(
             harness_state=harness.fence,
             clock=SystemClock(),
             watcher=watcher,
-            interrupts=Interrupts(),
+            interrupts=Interrupts(last=True),
             pin=LivePin(harness.place, *live),
             inbox=inbox,
         )

@@ -12,7 +12,7 @@ from harnessctl.bootstrap import opening, running
 from harnessctl.cli import watching
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.cli.steering import TypedLines
-from harnessctl.cli.streams import Fading, fading
+from harnessctl.cli.streams import Fading, fading, silence
 from harnessctl.commands.safety import SafetyOptions
 from harnessctl.commands.sessions import masked_value
 from harnessctl.config import gate_command
@@ -180,14 +180,23 @@ def conclude(
 
     :param out: stdout. Where it could not take everything, success is no longer what a caller should read.
     """
-    result = masked_value(outcome.result.to_json(), opening.mask())
-    if json_events:
-        print(json.dumps({"type": "result", **result}, ensure_ascii=True), flush=True)
-    elif as_json:
-        print_json(result)
-    else:
-        _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
-    out.flush()
+    from harnessctl.rlm.signals import let_go  # the run has loaded it
+
+    try:
+        let_go()
+        result = masked_value(outcome.result.to_json(), opening.mask())
+        if json_events:
+            print(json.dumps({"type": "result", **result}, ensure_ascii=True), flush=True)
+        elif as_json:
+            print_json(result)
+        else:
+            _tell(outcome, seen=watcher.said if sys.stdout.isatty() else "")
+        out.flush()
+    except KeyboardInterrupt:
+        silence(sys.stdout)  # what its reader has not taken would be waited for once more
+        session = outcome.result.session
+        note(f"interrupted before all was printed: harnessctl sessions show {session}; {outcome.folder}")
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     code = int(outcome.exit_code)
     if out.unwritten is not None:
         note(f"stdout could not be written ({out.unwritten.strerror}); the result is in {outcome.folder}")

@@ -106,16 +106,16 @@ async def finish(
     parts: TurnParts,
     recorder: Recorder,
 ) -> RunOutcome:
-    """Run a session that is ready, to its result.
+    """Run a session that is ready, to its result. A signal after its end keeps nothing of that from the disk.
 
     :param opening: what is written first.
     """
     with heard(ports.interrupts):
         end = await run_session(opening, parts, ports.worktree, ports.harness_state)
-    header = recorder.events[0].data if recorder.events else opening[0].data
-    recorder.close()
-    result = _result(spec, pin, ports, parts, end, header)
-    return RunOutcome(kept(ports.worktree, result, recorder.folder), recorder.folder)
+        header = recorder.events[0].data if recorder.events else opening[0].data
+        recorder.close()
+        result = _result(spec, pin, ports, parts, end, header)
+        return RunOutcome(kept(ports.worktree, result, recorder.folder), recorder.folder)
 
 
 def kept(worktree: WorkTree, result: RunResult, folder: Path) -> RunResult:

@@ -10,10 +10,11 @@ class Interrupts:
     """Knows what runs now and whether it was interrupted already.
 
     :ivar stopped: why the session must end, "" while it need not.
+    :ivar last: nothing comes after the session but telling of its outcome.
     """
 
-    def __init__(self) -> None:
-        self.stopped = ""
+    def __init__(self, *, last: bool = False) -> None:
+        self.stopped, self.last = "", last
         self._aim: Callable[[], object] | None = None
         self._pressed = self._fresh = False
         self._stop: Callable[[], object] | None = None
