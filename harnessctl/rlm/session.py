@@ -174,13 +174,13 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
     if ending.reason == "storage":
         parts.journal.relieve()
     _close_rooms(parts)
-    state, moved = _moves(parts.journal.tally.harness_state, fence)
+    state, moved, why = _moves(parts.journal.tally.harness_state, fence)
     tree = ""
     with contextlib.suppress(HarnessError):
         tree = worktree.tree_hash()
     if parts.gates is not None:
         ending = parts.gates.still_holds(ending, tree)
-    end = SessionEnd(_with_reason(ending, moved), parts.budget.of(parts.node), tree, state, moved)
+    end = SessionEnd(_with_reason(ending, moved, why), parts.budget.of(parts.node), tree, state, moved)
     try:
         _record_end(parts, end)
     except StorageError as error:
@@ -200,13 +200,13 @@ def _close_rooms(parts: TurnParts) -> None:
         parts.proposing.settle()
 
 
-def _moves(before: Mapping[str, str], fence: HarnessState) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """The fence now, and what moved; all of it where a repository can no longer be read."""
+def _moves(before: Mapping[str, str], fence: HarnessState) -> tuple[Mapping[str, str], tuple[str, ...], str]:
+    """The fence now, and what moved; all of it, and why, where a repository can no longer be read."""
     try:
         state = dict(fence.capture())
-        return state, fence.unknown_moves(before, state)
-    except HarnessError:
-        return {}, tuple(sorted(before))
+        return state, fence.unknown_moves(before, state), ""
+    except HarnessError as error:
+        return {}, tuple(sorted(before)), error.message
 
 
 def _record_end(parts: TurnParts, end: SessionEnd) -> None:
@@ -225,10 +225,11 @@ def _record_end(parts: TurnParts, end: SessionEnd) -> None:
     parts.journal.sync()
 
 
-def _with_reason(ending: Ending, moved: tuple[str, ...]) -> Ending:
+def _with_reason(ending: Ending, moved: tuple[str, ...], why: str) -> Ending:
     """A success without gates says so; harness state that moved outranks every other reason."""
     if moved:
-        detail = f"moved during the run, by nobody that is known: {', '.join(moved)}"
+        how = f"not to be told any more ({why})" if why else "moved during the run, by nobody that is known"
+        detail = f"{how}: {', '.join(moved)}"
         return replace(ending, reason="ref_moved", detail=detail)
     if ending.status is RunStatus.SUCCESS and not ending.gated_tree:
         return replace(ending, reason="no_gates")

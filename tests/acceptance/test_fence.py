@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -102,6 +103,32 @@ def test_what_is_no_entry_counts_too(harnessctl: Run, script: Script, repo: Git,
     (move,) = moved_by(code, harnessctl, script, repo)
     assert move["name"] == REF
     assert store_of(repo).content(repo("rev-parse", REF)).digest == entries, "no entry moved"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("HEAD", "garbage\n"), ("HEAD", "ref: refs/heads/..//x\n"), ("refs/heads/main", "")],
+)
+def test_a_run_in_which_a_cell_breaks_head_ends_in_order(
+    harnessctl: Run, script: Script, logs: Logs, started: Git, name: str, text: str
+) -> None:
+    code = (
+        f"import os; open('.git/{name}', 'w').write({text!r}); open('../kernel', 'w').write(str(os.getpid()))"
+    )
+    model = script({"content": "I break it.", "code": code}, DONE)
+    done = harnessctl("run", "--json", "--model", model, "x", cwd=started.root, code=ExitCode.REFUSED)
+    result = done.json()
+    assert (result["status"], result["reason"]) == ("success", "ref_moved")
+    assert f"{started.root / '.git' / name} is damaged" in result["detail"]
+    assert "Traceback" not in done.err
+    end = logs.newest()[-1]
+    assert (end["type"], end["data"]["reason"]) == ("end", "ref_moved")
+    (saved,) = logs.state.glob(f"harnessctl/*/sessions/{result['session']}/result.json")
+    assert json.loads(saved.read_text()) == result
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((started.root.parent / "kernel").read_text()), 0)
+    again = harnessctl("run", "--json", "--model", script(DONE), "x", cwd=started.root, code=1)
+    assert again.json()["error"]["id"] == "bad_head"
 
 
 def test_a_lock_that_was_never_committed_is_removed(harnessctl: Run, script: Script, repo: Git) -> None:

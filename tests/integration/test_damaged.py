@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.check import CheckRequest, check
 from harnessctl.commands.doctor import Health, doctor
 from harnessctl.commands.status import status
+from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l3_durable.files.lock import parse_lock
@@ -172,6 +174,53 @@ def test_a_malformed_commit_behind_the_tip_is_an_error_in_words(repo: Git) -> No
         store_of(repo).updates()
     assert caught.value.id == "unreadable_object"
     assert "unreadable_object" in ids(doctor(store_of(repo)))
+
+
+# -- what is checked out -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("HEAD", "garbage\n"),
+        ("HEAD", ""),
+        ("HEAD", "ref: HEAD\n"),
+        ("HEAD", "ref: refs/heads/..//x\n"),
+        ("refs/heads/main", "garbage\n"),
+        ("refs/heads/main", ""),
+        ("refs/heads/main", "ref: refs/heads/main\n"),
+    ],
+)
+def test_a_damaged_head_is_an_error_that_names_the_file(repo: Git, name: str, text: str) -> None:
+    store = started(repo)
+    repo.write(f".git/{name}", text)
+    for look in (
+        lambda: store_of(repo).fence.capture(),
+        lambda: store.repository.head_commit,
+        lambda: check(CheckRequest(staged=True), repo.root, read_environment(), ()),
+    ):
+        with pytest.raises(HarnessError) as caught:
+            look()
+        assert caught.value.id == "bad_head"
+        assert f"{repo.root / '.git' / name} is damaged" in caught.value.message
+        assert f".git/logs/{name} lists where it was" in caught.value.hint
+    if text == "garbage\n" and name == "HEAD":
+        with pytest.raises(HarnessError) as caught:
+            _ = store.repository.head_ref
+        assert caught.value.id == "bad_head"
+    assert store_of(repo).updates() == store.updates()  # of a harness with its own branch, no more is read
+
+
+def test_a_damaged_index_is_an_error_that_names_the_file(repo: Git) -> None:
+    store = started(repo)
+    repo.write(".git/index", "garbage\n")
+    for look in (
+        lambda: store.repository.tracked("app.py"),
+        lambda: store.repository.tracked_where(lambda _: True),
+    ):
+        with pytest.raises(HarnessError) as caught:
+            look()
+        assert (caught.value.id, ".git/index cannot be read" in caught.value.message) == ("bad_index", True)
 
 
 # -- objects -----------------------------------------------------------------------------------------

@@ -112,22 +112,61 @@ class Repository:
 
     @property
     def head_commit(self) -> str | None:
-        """Commit of HEAD, None while it is unborn."""
-        return None if self.raw.head_is_unborn else str(self.raw.head.target)
+        """Commit of HEAD, None while it is unborn.
+
+        :raises HarnessError: ``bad_head``.
+        """
+        with self._reading_head():
+            return None if self.raw.head_is_unborn else str(self.raw.head.target)
 
     @property
     def head_ref(self) -> str | None:
-        """Full name of the checked-out branch (born or not), None when HEAD is detached."""
-        target = self.raw.lookup_reference("HEAD").raw_target
+        """Full name of the checked-out branch (born or not), None when HEAD is detached.
+
+        :raises HarnessError: ``bad_head``.
+        """
+        with self._reading_head():
+            target = self.raw.lookup_reference("HEAD").raw_target
         return target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else None
 
+    @contextmanager
+    def _reading_head(self) -> Iterator[None]:
+        """Name the file that is damaged: HEAD, or that of the branch which it names."""
+        try:
+            yield
+        except (KeyError, ValueError, pygit2.GitError) as error:
+            branch = self.refs.symbolic("HEAD") or ""
+            damaged = self.refs.broken(branch) if branch.startswith("refs/") else None
+            file, holds, log = self.git_dir / "HEAD", "'ref: refs/heads/BRANCH'", self.git_dir / "logs/HEAD"
+            if damaged is not None:
+                file, holds, log = damaged, "a commit's id", self.common_dir / "logs" / branch
+            raise HarnessError(
+                f"what is checked out cannot be told: {file} is damaged",
+                id="bad_head",
+                hint=f"one line belongs into it, {holds}; {log} lists where it was, newest last",
+            ) from error
+
     def tracked(self, path: str) -> bool:
-        """Whether the index holds ``path``, relative to the work tree's root."""
-        return path in self.raw.index
+        """Whether the index holds ``path``, relative to the work tree's root; errors as :attr:`_index`."""
+        return path in self._index
 
     def tracked_where(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Paths in the index that ``wanted`` says yes to, sorted."""
-        return tuple(sorted(entry.path for entry in self.raw.index if wanted(entry.path)))
+        """Paths in the index that ``wanted`` says yes to, sorted; errors as :attr:`_index`."""
+        return tuple(sorted(entry.path for entry in self._index if wanted(entry.path)))
+
+    @property
+    def _index(self) -> pygit2.Index:
+        """:raises HarnessError: ``bad_index``."""
+        try:
+            index: pygit2.Index = self.raw.index
+        except (pygit2.GitError, OSError) as error:
+            raise HarnessError(
+                f"{self.git_dir / 'index'} cannot be read: it is damaged, or not for this user to read",
+                id="bad_index",
+                hint="once it is moved away, git reset makes it anew from HEAD and leaves files as they are; "
+                "what was staged is to be staged again",
+            ) from error
+        return index
 
     # -- configuration -------------------------------------------------------------------------
 
