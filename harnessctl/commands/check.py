@@ -92,12 +92,18 @@ def _run(request: CheckRequest, checker: Checker, cwd: Path, environment: Enviro
 
 
 def _here(checker: Checker, paths: tuple[Path, ...], environment: Environment) -> CheckReport:
-    """The work tree; where it holds no ``.harness/``, what unpinned runs would read."""
+    """The work tree; where it holds no ``.harness/``, what unpinned runs would read.
+
+    :raises NotFoundError: ``lost_harness``: nothing would be checked, and that is no pass.
+    """
+    from harnessctl.layers.l3_durable.landing.repairs import refuse_lost
     from harnessctl.layers.l3_durable.places.mode import find_place
 
     root = checker.repository.root
     if not paths and (root is None or not os.path.lexists(root / HARNESS_DIR)):
-        tip = find_place(checker.repository, environment).tip()
+        place = find_place(checker.repository, environment)
+        refuse_lost(place)
+        tip = place.tip()
         if tip is not None:
             return _revision(checker, tip)
     return check_work_tree(checker, paths)

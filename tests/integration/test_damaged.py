@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harnessctl.commands.check import CheckRequest, check
 from harnessctl.commands.doctor import Health, doctor
+from harnessctl.commands.list_entries import list_entries
+from harnessctl.commands.log import log
 from harnessctl.commands.status import status
+from harnessctl.commands.verify import verify
 from harnessctl.config import read_environment
-from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l3_durable.files.lock import parse_lock
 from harnessctl.layers.l3_durable.places.names import PROPOSALS, RESCUE
+from harnessctl.refine.redact import local_redactor
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, land, propose, started, store_of, text_of
 
@@ -174,6 +179,51 @@ def test_a_malformed_commit_behind_the_tip_is_an_error_in_words(repo: Git) -> No
         store_of(repo).updates()
     assert caught.value.id == "unreadable_object"
     assert "unreadable_object" in ids(doctor(store_of(repo)))
+
+
+@pytest.mark.parametrize("how", ["empty", "garbage", "moved", "empty beside the remote's"])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_lost_harness_is_not_one_without_history(
+    repo: Git, make_repo: Callable[..., Git], how: str, pinned: bool
+) -> None:
+    """log, verify and check would show nothing, or what others have, as if that were all there is."""
+    started(repo)
+    landed = land(store_of(repo), "a", "one")
+    if not pinned:
+        (repo.root / "harness.lock").unlink()
+    if "remote" in how:
+        repo("remote", "add", "origin", str(make_repo("origin.git", bare=True).root))
+        repo("push", "-q", "origin", "harness")
+    repo.write(HARNESS, {"moved": f"{repo('rev-parse', 'main')}\n", "garbage": "garbage\n"}.get(how, ""))
+    redactor = local_redactor(read_environment(), "host")
+    looks: list[Callable[[], object]] = [
+        lambda: log(store_of(repo)),
+        lambda: verify(store_of(repo), None, redactor),
+        lambda: verify(store_of(repo), landed.record.id if landed.record else "", redactor),
+        lambda: check(CheckRequest(), repo.root, read_environment(), ()),
+    ]
+    if not pinned and "remote" not in how:
+        looks.append(lambda: list_entries(store_of(repo)))
+    if "remote" not in how:
+        looks.append(lambda: store_of(repo).move_pin())
+    for look in looks:
+        with pytest.raises(NotFoundError) as caught:
+            look()
+        assert (caught.value.id, caught.value.exit_code) == ("lost_harness", 1)
+        assert "branch 'harness' should hold the harness" in caught.value.message
+        assert f"{landed.commit[:12]} being the newest" in caught.value.hint
+    assert ids(doctor(store_of(repo))) == ["lost_harness"]
+    repo.write(HARNESS, f"{landed.commit}\n")
+    assert log(store_of(repo)).updates
+    assert not verify(store_of(repo), None, redactor).failed
+
+
+def test_a_repository_without_a_harness_has_no_history(repo: Git) -> None:
+    assert log(store_of(repo)).updates == ()
+    assert verify(store_of(repo), None, local_redactor(read_environment(), "host")).answers == ()
+    assert check(CheckRequest(), repo.root, read_environment(), ()).findings == ()
+    repo("branch", "harness")  # a branch of the code that only has the name
+    assert log(store_of(repo)).updates == ()
 
 
 # -- what is checked out -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.ids import EntryId, record_path
-from harnessctl.domain.pin import Lock, Mode, Pin
+from harnessctl.domain.pin import Lock, Mode, Pin, PinSource
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.domain.update import EntryEdit, Record
 from harnessctl.layers.l3_durable.checking.validation import Checks
@@ -53,6 +53,7 @@ from harnessctl.layers.l3_durable.landing.adding import Addition
 from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.landing.offering import Offered
 from harnessctl.layers.l3_durable.landing.proposals import Draft, Proposal
+from harnessctl.layers.l3_durable.landing.repairs import refuse_lost
 from harnessctl.layers.l3_durable.landing.reworking import Reworked
 from harnessctl.layers.l3_durable.landing.rollback import Wanted
 from harnessctl.layers.l3_durable.landing.syncing import Synced
@@ -137,7 +138,8 @@ class HarnessStore:
     # -- reading -------------------------------------------------------------------------------
 
     def resolve(self, rev: str) -> str:
-        """Full commit id of a REV; errors as :func:`revisions.resolve`."""
+        """Full commit id of a REV; errors as :func:`revisions.resolve`, and ``lost_harness``."""
+        refuse_lost(self.place)
         return resolve(self.place, rev)
 
     @property
@@ -146,8 +148,11 @@ class HarnessStore:
         return read_lock(self.place.lock_path) if self.place.lock_path else None
 
     def pin(self, at: str | None = None, *, allow_revoked: bool = False) -> Pin:
-        """What a run started now would read; errors as :func:`pinning.resolve_pin`."""
-        return pinning.resolve_pin(self.place, at, allow_revoked=allow_revoked)
+        """What a run started now would read; errors as :func:`pinning.resolve_pin`, and ``lost_harness``."""
+        found = pinning.resolve_pin(self.place, at, allow_revoked=allow_revoked)
+        if found.source is PinSource.EMPTY:
+            refuse_lost(self.place)
+        return found
 
     def snapshot(self, rev: str | None = None) -> Snapshot:
         """Entries at ``rev``, by default at the pin; empty where there is no harness."""
@@ -165,11 +170,11 @@ class HarnessStore:
     def landed_tip(self) -> str:
         """Commit of the landed tip.
 
-        :raises NotFoundError: ``not_initialised``.
+        :raises NotFoundError: ``not_initialised``, ``lost_harness``.
         """
         tips = self.place.landed_tips()
         if not tips:
-            raise not_initialised()
+            raise self._absent()
         return tips[0]
 
     def readable_lock(self) -> Lock | None:
@@ -185,7 +190,11 @@ class HarnessStore:
         return Content(self.repository, commit)
 
     def updates(self, keep: Callable[[Row], bool] = lambda _: True) -> tuple[Update, ...]:
-        """Updates with their states, open proposals first, then newest first; those ``keep`` wants."""
+        """Updates with their states, open proposals first, then newest first; those ``keep`` wants.
+
+        :raises NotFoundError: ``lost_harness``.
+        """
+        refuse_lost(self.place)
         return list_updates(self.place, self.history, keep)
 
     def proposals(self) -> tuple[Proposal, ...]:
@@ -303,7 +312,7 @@ class HarnessStore:
         self._person(wanted.verb)
         self.check_identity()
         if self.mode is None:
-            raise not_initialised()
+            raise self._absent()
         if self.mode is Mode.IN_TREE:
             return self._add_in_tree(wanted)
         made: list[tuple[Content, Record]] = []
@@ -338,7 +347,7 @@ class HarnessStore:
         :raises HarnessError: in-tree, as :func:`adding.refuse_in_the_way`: the edit could not be written.
         """
         if self.mode is None:
-            raise not_initialised()
+            raise self._absent()
         before = self._tip_content()
         if self.mode is Mode.IN_TREE:
             touched = {entry.path, *(before.listing(entry) if before else ())}
@@ -349,7 +358,7 @@ class HarnessStore:
         """Write an agent's update as a proposal on ``base`` (a full commit id; "": the tip)."""
         self.check_identity()
         if self.mode is None:
-            raise not_initialised()
+            raise self._absent()
         return proposing.propose(self.writer, edits, draft, base or self.place.tip() or "")
 
     def judge_proposal(
@@ -357,7 +366,7 @@ class HarnessStore:
     ) -> tuple[EntryEdit, ...]:
         """What :meth:`propose` would write, checked as there; nothing is written."""
         if self.mode is None:
-            raise not_initialised()
+            raise self._absent()
         return proposing.judge(self.writer, edits, draft, base or self.place.tip() or "")
 
     def accept(self, prefix: str, *, pin: bool = False) -> Landed:
@@ -453,7 +462,7 @@ class HarnessStore:
         """
         self._person("pin")
         if self.mode is None:
-            raise not_initialised()
+            raise self._absent()
         if resolve_conflict:
             commit = pinning.resolve_conflict(self.place)
         else:
@@ -469,6 +478,11 @@ class HarnessStore:
         return pinning.revoked_updates(self.place, commit)
 
     # -- helpers -------------------------------------------------------------------------------
+
+    def _absent(self) -> HarnessError:
+        """Why there is no harness: it is lost, or there never was one."""
+        refuse_lost(self.place)
+        return not_initialised()
 
     def _person(self, verb: str) -> None:
         refuse_agents(self.place.environment, verb)

@@ -22,7 +22,7 @@ from harnessctl.domain.ids import HARNESS_DIR, record_path
 from harnessctl.domain.pin import Lock, Mode
 from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l3_durable.content import POLICY, Content
-from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
+from harnessctl.layers.l3_durable.files.lock import LOCK_NAME, read_lock
 from harnessctl.layers.l3_durable.files.tree import GITLINK
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.git.repository import Repository, TreeFile
@@ -184,10 +184,11 @@ def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
     stated = place.repository.config(MODE_KEY) == Mode.BRANCH.value
     tip = place.local_tip()
     damage = _content(place, tip).unreadable if tip and place.mode is not Mode.IN_TREE else ""
-    if not damage and (place.mode is not None or not (stated or lock)):
+    broken = None if tip else place.repository.refs.broken(place.ref)
+    expected = place.mode is not None or stated or lock is not None
+    if not damage and (not expected or (place.mode is not None and broken is None)):
         return
     what = f"its tip {tip[:12]} holds no {HARNESS_DIR}/" if tip else "there is no such branch here"
-    broken = None if tip else place.repository.refs.broken(place.ref)
     if broken:
         what = f"{broken} names no commit"
     if tip and damage:
@@ -207,6 +208,17 @@ def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
         remedy += "; git makes the branch anew once that file is moved away"
     remedy += "; point the branch at the right one with git"
     yield Repair(LOST, f"branch '{place.branch}' should hold the harness, and {what}", remedy)
+
+
+def refuse_lost(place: Place) -> None:
+    """For who would take a lost harness for one without history; a tip that cannot be read says so itself.
+
+    :raises NotFoundError: ``lost_harness``.
+    """
+    if place.mode is None or place.repository.refs.broken(place.ref):
+        lock = read_lock(place.lock_path, tolerant=True) if place.lock_path else None
+        for lost in lost_harness(place, lock):
+            raise NotFoundError(lost.what, id=lost.id, hint=lost.remedy)
 
 
 def _last_harness(place: Place) -> str:
