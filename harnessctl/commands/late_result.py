@@ -63,6 +63,7 @@ def late_result(stopped: Stopped, worktree: WorkTree) -> RunOutcome | None:
     ending = Ending(RunStatus(data["status"]), data["reason"], data["answer"], data["detail"])
     result = RunResult(
         session=stopped.session,
+        root=header["root"],
         ending=ending,
         verified=data["verified"],
         model=_identity(stated["model"]),

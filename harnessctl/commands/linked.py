@@ -65,7 +65,7 @@ def own_work_tree(
         yield made
     finally:
         if made.log.exists() and (made.changed or trees.head(made.path) != commit):
-            tell(f"what it changed is in {made.path}; when done with it: git worktree remove")
+            tell(f"what it changed is in {made.path}; when done with it: git worktree remove {made.path}")
         else:
             trees.remove(root, made.path)
             tell(f"{made.path} was left as it was, and is removed")

@@ -152,6 +152,7 @@ def _result(
     tally = parts.journal.tally
     return RunResult(
         session=header["session"],
+        root=header["root"],
         ending=end.ending,
         verified=end.verified,
         model=ports.model.identity,

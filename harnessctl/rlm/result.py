@@ -67,6 +67,7 @@ class Moved:
 class RunResult:
     """One run's result.
 
+    :ivar root: the work tree that it ran in.
     :ivar usage: by node of the tree of sessions; the root is ``root``.
     :ivar tree_before: hash of the work tree's content at the start.
     :ivar gates: each gate's last run.
@@ -79,6 +80,7 @@ class RunResult:
     """
 
     session: str
+    root: str
     ending: Ending
     verified: bool
     model: ModelIdentity
@@ -115,6 +117,7 @@ class RunResult:
         return {
             "schema": RESULT_SCHEMA,
             "session": self.session,
+            "root": self.root,
             "status": str(self.ending.status),
             "reason": self.ending.reason,
             "detail": self.ending.detail,

@@ -188,6 +188,7 @@ def test_a_second_run_is_refused_or_gets_its_own_tree(
     assert str(run.pid) in refused["message"]
     repo.write("dirty.txt", "not committed")
     done = harnessctl("run", "--json", "--worktree", "--model", model, "x", cwd=repo.root)
+    assert done.json()["root"] == logs.newest()[0]["data"]["root"] != str(repo.root)
     made = repo.root.with_name(f"{repo.root.name}-{done.json()['session'].lower()}")
     assert (made / "trace").read_text() == "b\n"
     assert not (made / "dirty.txt").exists()
