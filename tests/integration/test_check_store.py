@@ -71,3 +71,36 @@ def test_without_a_folder_in_the_work_tree_the_tip_is_checked(repo: Git) -> None
     report = check(CheckRequest(), repo.root, read_environment(), ())
     assert report.what == f"revision {repo('rev-parse', 'refs/heads/harness')[:12]}"
     assert report.files > 1
+
+
+def test_the_work_tree_is_judged_whole_whether_or_not_it_is_committed(repo: Git) -> None:
+    """As a revision is; against HEAD it is still seen that a record is gone, or that tools are wider."""
+    store_of(repo).initialise(in_tree=True)
+    add(store_of(repo), "good", "a person's")
+    repo.write(".harness/memory/a.md", "---\ndescription: d\nstatus: weird\n---\nx\n")
+    repo.write(".harness/memory/b.md", f"---\ndescription: d\n---\nghp_{'a1B2' * 9}\n")
+    repo.write(".harness/subagents/c.md", "---\nname: c\ndescription: d\ntools: Read\nhooks: x\n---\nx\n")
+    before = found(repo)
+    repo.commit("harness")
+    assert found(repo) == found(repo, rev="HEAD") == before
+    assert [line.split()[1] for line in before if line.startswith(("HRN201", "HRN206"))] == [
+        ".harness/memory/a.md",
+        ".harness/memory/b.md",
+    ]
+    assert found(repo, paths=(repo.root / ".harness/memory/a.md",)) == [
+        one for one in before if "a.md" in one
+    ]
+    (record,) = (repo.root / ".harness/updates").rglob("*.json")
+    text = record.read_text()
+    record.write_text(f"{text}\n")
+    assert {line.split()[0] for line in found(repo)} >= {"HRN214", "HRN215"}
+    record.unlink()
+    (gone,) = set(found(repo)) - set(before)
+    assert gone.startswith("HRN215 ")
+    assert "is deleted" in gone
+    record.write_text(text)
+    repo.write(".harness/subagents/c.md", "---\nname: c\ndescription: d\nhooks: x\n---\nx\n")
+    assert set(found(repo)) - set(before) == {
+        "HRN212 .harness/subagents/c.md 'tools' no longer limits the tools"
+    }
+    assert len(found(repo)) == len(before) + 1

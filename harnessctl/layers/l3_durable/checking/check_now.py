@@ -15,6 +15,8 @@ from harnessctl.layers.l3_durable.git.index import parents_of_next_commit, stage
 from harnessctl.layers.l3_durable.places.actor import agent_reason
 from harnessctl.layers.l3_durable.places.identity import author
 from harnessctl.layers.l3_durable.rules.change import Change, compare
+from harnessctl.layers.l3_durable.rules.lint import check_lint
+from harnessctl.layers.l3_durable.rules.registry import tidy
 from harnessctl.layers.l3_durable.rules.trailers import check_message, strip_comments
 
 
@@ -43,7 +45,9 @@ def check_commit_message(checker: Checker, cwd: Path, environment: Environment, 
 
 
 def check_work_tree(checker: Checker, paths: Sequence[Path]) -> CheckReport:
-    """Judge ``.harness/`` as it lies on disk; with ``paths``, what concerns those files.
+    """Judge all of ``.harness/`` as it lies on disk; with ``paths``, what concerns those files.
+
+    HEAD is asked for what only a change shows: a record that is gone or written into, wider tools.
 
     :raises NotFoundError: ``no_such_file``: a path is not there or lies outside ``.harness/``.
     """
@@ -53,8 +57,10 @@ def check_work_tree(checker: Checker, paths: Sequence[Path]) -> CheckReport:
     after = read_folder(root / HARNESS_DIR)
     wanted = [_below(root, path) for path in paths]
     head = checker.repository.head_commit
-    report = checker.judge("the work tree", [checker.items(head)] if head and not paths else [], after)
-    kept = tuple(f for f in report.findings if not wanted or _concerns(f, wanted))
+    report = checker.judge("the work tree", [], after)
+    before = checker.items(head) if head else ()
+    changed = check_lint(compare([before], after), checker.context(before, after, None))
+    kept = tuple(f for f in tidy([*report.findings, *changed]) if not wanted or _concerns(f, wanted))
     return CheckReport(report.what, kept, report.files, report.touched)
 
 
