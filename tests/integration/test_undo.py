@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from harnessctl.layers.l3_durable.landing import rollback as rolling
 from harnessctl.layers.l3_durable.landing import taking_back
 from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore, open_store
+from tests.acceptance.conftest import COMMAND
 from tests.conftest import Git
 from tests.fakes.harness import add, fsck_is_clean, note, propose, started, store_of, text_of
 from tests.fakes.history import Hand, land, learned, log, update_of
@@ -177,6 +181,37 @@ def test_entry_narrows_a_rollback(repo: Git) -> None:
         rollback(store, base, entries=["nonsense"])
 
 
+def test_an_entry_that_is_not_there_is_said_with_the_nearest_name(repo: Git) -> None:
+    store = started(repo)
+    base = store.landed_tip()
+    one = land(store, "learned", "one")
+    land(store, "other", "two")
+    for rev, only, wanted in (
+        (base, False, f"there is no entry 'memory/leaned' at {store.landed_tip()[:12]} or {base[:12]}"),
+        ("harness", False, f"there is no entry 'memory/leaned' at {store.landed_tip()[:12]}"),
+        (update_of(one), True, f"{update_of(one)} changed no entry 'memory/leaned'"),
+    ):
+        with pytest.raises(NotFoundError) as caught:
+            rollback(store, rev, only=only, entries=["memory/other", "memory/leaned"][only:])
+        assert (caught.value.id, caught.value.message) == ("no_entry", wanted)
+        assert "did you mean 'memory/learned'?" in caught.value.hint
+    land(store, "learned", "")  # the name of what is gone today is near, too
+    with pytest.raises(NotFoundError, match="there is no entry") as caught:
+        rollback(store, update_of(one), entries=["memory/leaned"])
+    assert "did you mean 'memory/learned'?" in caught.value.hint
+
+
+def test_an_entry_that_is_as_it_was_is_named_and_not_the_revision(repo: Git) -> None:
+    store = started(repo)
+    one = land(store, "a", "one")
+    land(store, "b", "two")
+    with pytest.raises(HarnessError) as caught:
+        rollback(store, one.commit, entries=["memory/a"])
+    assert caught.value.id == "nothing_changed"
+    assert caught.value.message.startswith(f"memory/a is today as at {one.commit}")
+    assert "log --entry memory/a" in caught.value.hint
+
+
 def test_a_dry_run_says_the_same_and_changes_nothing(repo: Git) -> None:
     store = started(repo)
     base = store.landed_tip()
@@ -218,6 +253,50 @@ def test_what_a_human_owns_stays_also_when_it_is_all_there_is(repo: Git) -> None
         rollback(store, base)
     assert "memory/mine" in caught.value.message
     assert text_of(repo, "mine") == "a person's"
+
+
+@pytest.mark.parametrize("only", [True, False])
+@pytest.mark.parametrize("entry", ["memory/mine", "skills/mine"])
+def test_the_hint_about_what_a_human_owns_leads_there(
+    repo: Git, tmp_path: Path, entry: str, only: bool
+) -> None:
+    """What was not there goes away; what was there comes back whole, a skill's other files included."""
+    store, folder = started(repo), tmp_path / "empty"
+    base = store.landed_tip()
+
+    def write(text: str) -> str:
+        body = f"---\nname: mine\ndescription: d\nowner: human\n---\n{text}\n"
+        files = {"mine.md": body} if "memory" in entry else {"SKILL.md": body, f"{text}.txt": text}
+        source = tmp_path / text
+        source.mkdir()
+        for name, data in files.items():
+            (source / name).write_text(data)
+        landed = command("add", entry, str(source if len(files) > 1 else source / "mine.md"), "--json")
+        return str(json.loads(landed)["commit"])
+
+    def command(*args: str) -> str:
+        done = subprocess.run([COMMAND, *args], cwd=repo.root, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    first = write("one")
+    second = write("two")
+    where = f":.harness/{entry}" + (".md" if "memory" in entry else "")
+    for rev, after in ((second, first), (first, "")):
+        with pytest.raises(HarnessError) as caught:
+            rollback(store_of(repo), rev if only else after or base, only=only)
+        assert caught.value.id == "nothing_changed"
+        folder.mkdir()
+        way = caught.value.hint.removesuffix(" (in the root, with an empty FOLDER)")
+        way = way.removesuffix(" takes it away").replace("harnessctl", str(COMMAND))
+        way = way.replace("FOLDER", str(folder))
+        subprocess.run(["bash", "-ec", way], cwd=repo.root, check=True, capture_output=True)
+        if after:
+            assert repo("rev-parse", f"harness{where}") == repo("rev-parse", f"{after}{where}")
+        else:
+            assert repo("ls-tree", "-r", "--name-only", "harness", f".harness/{entry}") == ""
+        shutil.rmtree(folder)
+        if after:  # only what a single update did is looked at: bring that of the second back
+            repo("update-ref", "refs/heads/harness", first)
 
 
 def test_without_that_guard_a_rollback_would_take_a_persons_edit(

@@ -131,10 +131,11 @@ class Content:
         return TreeItem(found.path, found.mode, found.oid, lambda: self.repository.blob(found.oid))
 
 
-def no_entry(content: Content | None, entry: EntryId) -> NotFoundError:
-    """``no_entry``: the error that says so, with the nearest name there is."""
-    known = {str(e) for f in content.entry_files if (e := entry_of(f.path))} if content else set()
-    where = f" at {content.commit[:12]}" if content else ""
+def no_entry(content: Content | None, entry: EntryId, *others: Content) -> NotFoundError:
+    """``no_entry``: the error that says so, with the nearest name there is in any of the contents."""
+    contents = [content, *others] if content else others
+    known = {str(e) for one in contents for f in one.entry_files if (e := entry_of(f.path))}
+    where = " at " + " or ".join(one.commit[:12] for one in contents) if contents else ""
     return NotFoundError(
         f"there is no entry '{entry}'{where}",
         id="no_entry",

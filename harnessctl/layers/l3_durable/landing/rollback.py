@@ -6,15 +6,15 @@ an entry that would change blocks, unless it is named.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from harnessctl.domain.entry import Owner
 from harnessctl.domain.errors import ConflictError, HarnessError
-from harnessctl.domain.ids import EntryId, new_ulid, record_path
+from harnessctl.domain.ids import HARNESS_DIR, EntryId, Kind, new_ulid, record_path
 from harnessctl.domain.update import Actor, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable.checking.ownership import owner_of, read_entry
-from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
+from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of, no_entry
 from harnessctl.layers.l3_durable.files.message import commit_message
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.merge import changed_entries
@@ -24,6 +24,9 @@ from harnessctl.layers.l3_durable.landing.proposals import changes_of, file_edit
 from harnessctl.layers.l3_durable.landing.writer import Change
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.mode import Place
+
+#: Entries for which a hint says how they go back by hand.
+TOLD_WAYS = 3
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def plan_rollback(place: Place, wanted: Wanted, tip: Content) -> Plan:
     """The commit that brings agent-owned entries back to what they were at the target.
 
     :raises HarnessError: ``not_behind``, ``nothing_changed``.
+    :raises NotFoundError: ``no_entry``: one that was asked for is neither there today nor was it then.
     :raises ConflictError: ``human_edit``: names the entries.
     """
     if not reaches(place.repository, (tip.commit,), wanted.target):
@@ -73,10 +77,13 @@ def plan_rollback(place: Place, wanted: Wanted, tip: Content) -> Plan:
             hint="harnessctl log lists what is",
         )
     old = Content(place.repository, wanted.target)
+    for named in map(EntryId.parse, wanted.entries):
+        if not old.listing(named) and not tip.listing(named):
+            raise no_entry(tip, named, *([old] if old.commit != tip.commit else []))
     differing = [e for e in changed_entries(old, tip)[0] if wanted.wants(e)]
     going = [e for e in differing if owner_then(old, tip, e) is Owner.AGENT]
     if not going:
-        raise _nothing(wanted, tip, differing)
+        raise _nothing(wanted, old, tip, differing)
     _refuse_human_edits(place, wanted, tip, going)
     edits = [_back(old, entry) for entry in going]
     summary = wanted.rev if old.commit.startswith(wanted.rev) else f"{wanted.rev} ({old.commit[:12]})"
@@ -110,14 +117,20 @@ def make_plan(
     return Plan(change, record, kept, dependants_of(tip, {str(e.id) for e in edits}))
 
 
-def _nothing(wanted: Wanted, tip: Content, differing: Sequence[EntryId]) -> HarnessError:
+def _nothing(wanted: Wanted, old: Content, tip: Content, differing: Sequence[EntryId]) -> HarnessError:
     """Why nothing can be taken back; whoever names the bad update itself is told how that is done."""
     if differing:
         named = ", ".join(map(str, differing))
         return HarnessError(
             f"what differs from {wanted.rev} is owned by a human and stays as it is: {named}",
             id="nothing_changed",
-            hint="change it with harnessctl add",
+            hint=ways_back((entry, old) for entry in differing),
+        )
+    if wanted.entries and old.commit != tip.commit:
+        return HarnessError(
+            f"{', '.join(wanted.entries)} is today as at {wanted.rev}; there is nothing to take back",
+            id="nothing_changed",
+            hint=f"harnessctl log --entry {wanted.entries[0]} lists what changed it",
         )
     same = "is the tip" if wanted.target == tip.commit else "has the same entries as the tip"
     return HarnessError(
@@ -126,6 +139,24 @@ def _nothing(wanted: Wanted, tip: Content, differing: Sequence[EntryId]) -> Harn
         hint=f"to take back the update {wanted.rev} itself: harnessctl rollback --only {wanted.rev}; "
         "to go back behind it, name an older revision: harnessctl log",
     )
+
+
+def ways_back(entries: Iterable[tuple[EntryId, Content | None]]) -> str:
+    """How the owner makes each entry what it is in the content beside it (None: away); the first few."""
+    told = [_way_back(entry, old) for entry, old in entries]
+    return "; ".join(told[:TOLD_WAYS]) + ("; and so on" if len(told) > TOLD_WAYS else "")
+
+
+def _way_back(entry: EntryId, old: Content | None) -> str:
+    if old is None or not old.listing(entry):
+        return f"harnessctl remove {entry} takes it away"
+    there = f"{old.commit[:12]}:{HARNESS_DIR}"
+    if entry.kind is Kind.SKILL:
+        return (
+            f"git archive {there}/{entry} | tar -x -C FOLDER && harnessctl add {entry} FOLDER "
+            "(in the root, with an empty FOLDER)"
+        )
+    return f"git show {there}/{entry.path} | harnessctl add {entry}"
 
 
 def owner_then(old: Content, tip: Content, entry: EntryId) -> Owner | None:

@@ -10,31 +10,36 @@ from dataclasses import dataclass
 
 from harnessctl.domain.entry import EntryFile, Owner
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, UsageError
-from harnessctl.domain.ids import EntryId
+from harnessctl.domain.ids import EntryId, suggestion
 from harnessctl.domain.update import EntryChange, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable.checking.ownership import owner_of
 from harnessctl.layers.l3_durable.content import Content, entry_digest
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.records import Step, step, steps
 from harnessctl.layers.l3_durable.history.updates import brought_by
-from harnessctl.layers.l3_durable.landing.rollback import Plan, Wanted, make_plan
+from harnessctl.layers.l3_durable.landing.rollback import Plan, Wanted, make_plan, ways_back
 from harnessctl.layers.l3_durable.places.mode import Place
 
 
 @dataclass(frozen=True)
 class _Undo:
-    """One entry's way back; ``files`` as they were before the update, () where there was no entry."""
+    """One entry's way back: to what it is in ``old``, None where there was no entry."""
 
     entry: EntryId
-    files: tuple[EntryFile, ...]
+    old: Content | None
     human: bool
+
+    @property
+    def files(self) -> tuple[EntryFile, ...]:
+        """As they were before the update."""
+        return self.old.entry(self.entry) if self.old else ()
 
 
 def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
     """The commit that takes back the one update that ``wanted.rev`` names.
 
     :raises ConflictError: ``later_edit``: names each entry that changed again since, and by what.
-    :raises NotFoundError: ``no_update``, ``state_lost``.
+    :raises NotFoundError: ``no_update``, ``state_lost``; ``no_entry``: it changed none of that name.
     :raises UsageError: ``ambiguous_revision``: the commit brought several.
     :raises HarnessError: ``not_behind``, ``nothing_changed``.
     """
@@ -45,6 +50,14 @@ def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
             hint="an open proposal is decided with harnessctl review reject",
         )
     record = _chosen(place, wanted)
+    changed = [c.id for c in record.entries]
+    for name in wanted.entries:
+        if name not in changed:
+            raise NotFoundError(
+                f"{record.id} changed no entry '{name}'",
+                id="no_entry",
+                hint=f"{suggestion(name, changed)}it changed {', '.join(changed)}",
+            )
     standing = [
         (c, now)
         for c in record.entries
@@ -64,7 +77,7 @@ def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
         raise HarnessError(
             f"what {record.id} changed is owned by a human and stays as it is: {', '.join(kept)}",
             id="nothing_changed",
-            hint="change it with harnessctl add",
+            hint=ways_back((u.entry, u.old) for u in undone),
         )
     return make_plan(place, tip, edits, f"take back {record.id}: {record.summary}", (record.id,), kept)
 
@@ -126,10 +139,10 @@ def _name(found: Step | None) -> str:
 def _undo(place: Place, wanted: Wanted, tip: Content, change: EntryChange) -> _Undo:
     entry = EntryId.parse(change.id)
     if change.before is None:
-        return _Undo(entry, (), owner_of(tip, entry) is Owner.HUMAN)
+        return _Undo(entry, None, owner_of(tip, entry) is Owner.HUMAN)
     old = _holding(place, wanted.target, entry, change.before)
     owner = owner_of(tip, entry) or owner_of(old, entry)
-    return _Undo(entry, old.entry(entry), owner is Owner.HUMAN)
+    return _Undo(entry, old, owner is Owner.HUMAN)
 
 
 def _holding(place: Place, commit: str, entry: EntryId, digest: str) -> Content:
