@@ -34,7 +34,11 @@ def list_command(
     every: Annotated[bool, typer.Option("--all", help="Also those that another session started.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List this repository's sessions, newest first."""
+    """List this repository's sessions, newest first.
+
+    A session's tokens are those of its whole tree. With --all each session below it is listed with its
+    own tree's again: the numbers do not add up to what was used.
+    """
     from harnessctl.commands.sessions import list_sessions
 
     sessions = list_sessions(reading.sessions_state_dir(), opening.mask(), children=every)

@@ -56,7 +56,7 @@ def log(
         hint = f"{suggestion(wanted, entries)}harnessctl list"
         raise NotFoundError(f"there is no entry '{wanted}' in the history", id="no_entry", hint=hint)
     if beginning and not any(one.startswith(beginning) for one in sessions):
-        _refuse_unknown(store, beginning, sessions)
+        _refuse_unknown(store, session or "", sessions)
     return found
 
 
@@ -65,7 +65,7 @@ def _refuse_unknown(store: HarnessStore, session: str, cited: Iterable[str]) -> 
     try:
         find_session(store.state_path, session)
     except NotFoundError as error:
-        error.hint = f"{suggestion(session, cited)}{error.hint}"
+        error.hint = f"{suggestion(session.upper(), cited)}{error.hint}"
         raise
     except UsageError:  # several do
         return

@@ -204,6 +204,11 @@ def test_pin_refuses_what_runs_would_refuse(repo: Git, harnessctl: Run) -> None:
     assert harnessctl("pin", "--allow-revoked", "--json", cwd=repo.root).json()["revoked"] == []
 
 
+def test_the_help_says_what_a_listed_sessions_tokens_are(repo: Git, harnessctl: Run) -> None:
+    told = " ".join(harnessctl("sessions", "list", "--help", cwd=repo.root).out.split())
+    assert "A session's tokens are those of its whole tree" in told
+
+
 def test_what_is_not_there_is_said_in_one_form(repo: Git, harnessctl: Run) -> None:
     store = started(repo)
     landed = land(store, "build", "one")
@@ -214,6 +219,8 @@ def test_what_is_not_there_is_said_in_one_form(repo: Git, harnessctl: Run) -> No
         (["blame", "memory/buld"], "there is no entry 'memory/buld'", "memory/build"),
         (["show", "memory/buld"], "there is no entry 'memory/buld'", "memory/build"),
         (["log", "--session", session[:-1] + "_"], f"there is no session '{session[:-1]}_'", session),
+        (["log", "--session", "zzz"], "there is no session 'zzz'", "sessions list"),
+        (["log", "--session", session[:-1].lower() + "_"], f"'{session[:-1].lower()}_'", session),
         (["sessions", "show", "none"], "there is no session 'none'", "sessions list"),
         (["refine", "none"], "there is no session 'none'", "sessions list"),
         (["diff", "none"], "there is no revision 'none'", "harnessctl log"),
