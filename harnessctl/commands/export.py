@@ -148,7 +148,7 @@ class _Builder:
                 self._cell = PageCell(event.n, int(data["cell"]), str(data["code"]))
                 self._turn.cells.append(self._cell)
             case EventType.OUTPUT if self._cell is not None:
-                self._cell.outputs.append((str(data["stream"]), str(data["text"])))
+                self._cell.outputs.append((str(data.get("stream")), str(data["text"])))
             case EventType.RESULT:
                 self._result(event)
             case _:

@@ -59,29 +59,31 @@ def late_result(stopped: Stopped, worktree: WorkTree) -> RunOutcome | None:
     for event in events[: end.n]:
         tally.add(event)
     kin = tuple(descendants(seat, events, folder.parent))
-    changes = changes_of(worktree, header["tree"], data["tree"])
-    ending = Ending(RunStatus(data["status"]), data["reason"], data["answer"], data["detail"])
+    changes = changes_of(worktree, header["tree"], data.get("tree") or "")
+    reason, detail = str(data.get("reason") or ""), str(data.get("detail") or "")
+    ending = Ending(RunStatus(data["status"]), reason, data.get("answer"), detail)
+    state = data.get("harness_state") or {}
     result = RunResult(
         session=stopped.session,
         root=header["root"],
         ending=ending,
-        verified=data["verified"],
+        verified=bool(data.get("verified")),
         model=_identity(stated["model"]),
         pin=stopped.pin,
         python=header["python"]["path"],
         usage=tree_usage(seat, events, kin),
         tree_before=header["tree"],
-        tree_after=data["tree"],
+        tree_after=data.get("tree") or "",
         changes=changes,
         skipped=tuple(header["skipped"]),
         gates=last_runs(events),
         allowed_inputs=_allowed(header, changes),
-        sandbox=header["sandbox"],
+        sandbox=header.get("sandbox"),
         cells=tally.cells,
         turns=tally.last_turn,
         proposals=tuple(_proposals(events, kin)),
         changed_skills=tuple(_changed_skills(stopped.session, events, kin)),
-        moved=tuple(_moved(name, tally.harness_state, data["harness_state"]) for name in data["moved"]),
+        moved=tuple(_moved(name, tally.harness_state, state) for name in data.get("moved") or ()),
     )
     return RunOutcome(kept(worktree, result, folder), folder)
 
@@ -97,12 +99,14 @@ def _has_result(folder: Path) -> bool:
 
 
 def _identity(data: Mapping[str, Any]) -> ModelIdentity:
-    price = data["price"]
-    return ModelIdentity(**{**data, "price": None if price is None else Price(**price)})
+    price = data.get("price")
+    costs = Price(price["prompt"], price["completion"], price.get("cached")) if price else None
+    window, most = data.get("window"), data.get("max_output")
+    return ModelIdentity(data["provider"], data["name"], window, most, costs, bool(data.get("tools", True)))
 
 
 def _allowed(header: Mapping[str, Any], changes: tuple[FileChange, ...]) -> dict[str, list[str]]:
-    globs = [str(glob) for glob in header["gates"]["allowed"]]
+    globs = [str(glob) for glob in (header.get("gates") or {}).get("allowed") or ()]
     return {"globs": globs, "changed": sorted(c.path for c in changes if matches(c.path, globs))}
 
 
@@ -125,7 +129,7 @@ def _proposals(events: tuple[Event, ...], kin: tuple[Kin, ...]) -> list[Mapping[
 def _changed_skills(session: str, events: tuple[Event, ...], kin: tuple[Kin, ...]) -> list[Mapping[str, Any]]:
     logs = [*((one.seat.session, one.events) for one in kin), (session, events)]
     return [
-        {"session": name, "entry": event.data["entry"], "files": event.data["files"]}
+        {"session": name, "entry": event.data.get("entry"), "files": event.data.get("files") or []}
         for name, log in logs
         for event in _since_resume(log)
         if event.data.get("what") == "skill_copy"

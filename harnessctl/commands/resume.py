@@ -24,6 +24,7 @@ from harnessctl.layers.l2_execution.registration import end_left_over
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.lineage import descendants, tree_usage
+from harnessctl.rlm.log import LOG_NAME, DamagedLogError
 from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.ports import Clock
 from harnessctl.rlm.prompt import SessionFacts, system_message
@@ -35,6 +36,8 @@ from harnessctl.rlm.tally import Tally
 
 #: Flags that raise a limit, by the reason that names the limit.
 LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
+#: What every header states and a resume builds on.
+STATED_ALWAYS = ("session", "root", "tree", "pin", "skipped", "model", "protocol", "python", "limits")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,10 @@ def open_stopped(folder: Path, clock: Clock) -> Stopped:
             hint="start anew: harnessctl run",
         )
     header, stated = first.data, stated_of(recorder.events)
+    missing = next((key for key in STATED_ALWAYS if key not in header), None)
+    if missing is not None:
+        recorder.close()
+        raise DamagedLogError(folder / LOG_NAME, f"event 0: header.{missing} is missing")
     if header.get("parent"):
         recorder.close()
         raise UsageError(

@@ -13,7 +13,7 @@ from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
 from harnessctl.domain.outcome import NO_END
 from harnessctl.rlm.lineage import is_root
-from harnessctl.rlm.log import LOG_NAME, first_events, read_trajectory
+from harnessctl.rlm.log import LOG_NAME, first_events, read_line, read_trajectory
 from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.seat import ROOT
 
@@ -169,7 +169,7 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
 
 def _event_or_none(line: bytes) -> Event | None:
     try:
-        return Event.from_line(line)
+        return read_line(line)
     except ValueError:
         return None
 

@@ -1,9 +1,10 @@
 """Reading a session's event log and checking its chain.
 
 A log is whole when every line is a record, numbers run from 0 without a gap, each ``prev`` is the
-``hash`` before it, and each ``hash`` is that of its own bytes. Bytes after the last LF are a *torn
-tail*: what a kill in mid-append leaves. Anything else that does not fit is damage, and reading
-stops there: what follows a broken link proves nothing.
+``hash`` before it, each ``hash`` is that of its own bytes, and the data is what readers rely on
+(:mod:`harnessctl.rlm.shapes`). Bytes after the last LF are a *torn tail*: what a kill in mid-append
+leaves. Anything else that does not fit is damage, and reading stops there: what follows a broken link
+proves nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.event import GENESIS, Event, EventType
 from harnessctl.domain.trajectory import Trajectory
+from harnessctl.rlm.shapes import fault_of
 
 LOG_NAME = "log.jsonl"
 BLOBS_NAME = "blobs"
@@ -112,9 +114,9 @@ def _parse(data: bytes) -> LogContent:
         end = data.find(b"\n", start)
         line = data[start:end] if end >= 0 else data[start:]
         event, problem = _checked(line, len(events), prev)
-        if event is None:
-            if end < 0:
-                return LogContent(tuple(events), start, tail=line)
+        if event is None and end < 0:
+            return LogContent(tuple(events), start, tail=line)
+        if event is None or (problem := fault_of(event)):
             return LogContent(
                 tuple(events), start, damage=f"line {len(events) + 1} (byte {start}): {problem}"
             )
@@ -149,8 +151,19 @@ def first_events(session_dir: Path, count: int) -> tuple[Event, ...]:
     found: list[Event] = []
     with suppress(OSError, ValueError), (session_dir / LOG_NAME).open("rb") as log:
         while len(found) < count:
-            found.append(Event.from_line(log.readline()))
+            found.append(read_line(log.readline()))
     return tuple(found)
+
+
+def read_line(line: bytes) -> Event:
+    """One line alone, its chain not checked.
+
+    :raises ValueError: not a record.
+    """
+    event = Event.from_line(line)
+    if fault := fault_of(event):
+        raise ValueError(fault)
+    return event
 
 
 def header_of_log(session_dir: Path) -> Mapping[str, Any]:

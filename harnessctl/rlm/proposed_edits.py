@@ -52,7 +52,7 @@ def proposed_by_entry(events: Sequence[Event]) -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = {}
     for event in events:
         if event.type is EventType.PROPOSE and "edit" in event.data:
-            found.setdefault(str(event.data["entry"]), []).append(event)
+            found.setdefault(str(event.data.get("entry")), []).append(event)
     return found
 
 
@@ -65,7 +65,7 @@ def standing(events: Sequence[Event]) -> list[dict[str, Any]]:
     for entry, group in proposed_by_entry(events).items():
         last = group[-1].data
         gone = {"id": entry, "description": "", "files": {}, "module": "", "flags": []}
-        found.append({**(last.get("shown") or gone), "proposed": last["action"]})
+        found.append({**(last.get("shown") or gone), "proposed": last.get("action")})
     return found
 
 
@@ -84,7 +84,7 @@ def _stands(entry: str, known: Collection[str], events: Sequence[Event]) -> bool
     """Whether there is such an entry for the session: pinned, or proposed and not proposed away."""
     group = proposed_by_entry(events).get(entry)
     if group:
-        return bool(group[-1].data["action"] != "delete")
+        return bool(group[-1].data.get("action") != "delete")
     return entry in known
 
 

@@ -30,7 +30,8 @@ def log(store: HarnessStore, output: str = "tracked: app.py\n", pin: str = "", i
     """A session of its own with a whole log on disk; ``pin`` is the commit it read."""
     name = id or new_ulid()
     steps = [(str(e.type), dict(e.data)) for e in session(output).events]
-    steps[0] = ("header", {"schema": 1, "session": name, "parent": None, "pin": {"commit": pin or None}})
+    read = {"source": "tip", "branch": "harness", "entries": "", "commit": pin or None}
+    steps[0] = ("header", {"schema": 1, "session": name, "parent": None, "pin": read})
     made = build(steps, name)
     folder = write(made, store.state_dir / "sessions")
     folder.chmod(0o700)  # as the recorder makes them

@@ -44,7 +44,10 @@ def session(
             ("header", {"schema": 1, "session": SESSION, "parent": None}),
             ("task", {"text": "how many files are tracked?"}),
             ("request", {"append": [{"role": "user", "content": "how many files are tracked?"}]}),
-            ("reply", {"request": 2, "content": "I count.", "calls": [{"id": "c", "code": code}]}),
+            (
+                "reply",
+                {"request": 2, "content": "I count.", "calls": [{"id": "c", "name": "x", "code": code}]},
+            ),
             ("cell", {"cell": 1, "code": code, "reply": 3, "call": "c"}),
             ("output", {"cell": 1, "stream": "stdout", "text": output, "bytes": len(output), "cut": 0}),
             ("result", {"cell": 1, "status": "ok", "text": f"[stdout]\n{output}"}),

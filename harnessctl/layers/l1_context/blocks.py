@@ -68,8 +68,8 @@ class Block:
         """Let ``text`` stand at ``place``; whether it is here."""
         if isinstance(place, str):
             n, _, index = place.partition("/")
-            if self.role != "assistant" or self.n != int(n):
-                return False
+            if self.role != "assistant" or self.n != int(n) or int(index) >= len(self.calls):
+                return False  # also where the model that goes on has no calls, only text
             self.calls[int(index)] = replace(self.calls[int(index)], arguments=arguments_of(text))
             return True
         for at, part in enumerate(self.parts):
@@ -103,4 +103,4 @@ def tool_call(call: Mapping[str, Any]) -> ToolCall:
     if not whole:
         code = call.get("code")
         arguments = json.dumps({"code": code} if code is not None else {"malformed": arguments})
-    return ToolCall(str(call["id"]), str(call["name"]), arguments)
+    return ToolCall(str(call.get("id") or ""), str(call["name"]), arguments)

@@ -306,7 +306,7 @@ def view_of(events: Iterable[Event], system: str, protocol: Literal["tool", "fen
 def system_of(events: Sequence[Event], protocol: Literal["tool", "fence"]) -> str:
     """The system message that a log's newest request in ``protocol`` began with; "" when none was made."""
     for event in reversed(events):
-        if event.type is EventType.REQUEST and not is_aside(event) and event.data["append"]:
+        if event.type is EventType.REQUEST and not is_aside(event) and event.data.get("append"):
             first = event.data["append"][0]
             if first["role"] == "system" and bool(event.data.get("tool")) == (protocol == "tool"):
                 return str(first["content"])

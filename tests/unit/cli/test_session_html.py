@@ -23,7 +23,7 @@ def session(state: Path) -> Path:
     folder = state / "sessions" / "01M8M8MGRWM3F6T8ZRBV8ZH9A8"
     recorder = Recorder.create(folder, SystemClock())
     model = {"provider": EVIL, "name": EVIL}
-    pin = {"commit": EVIL, "source": EVIL}
+    pin = {"commit": EVIL, "source": "tip", "branch": EVIL, "entries": EVIL}
     recorder.append(EventType.HEADER, {"session": EVIL, "model": model, "pin": pin, "root": EVIL})
     recorder.append(EventType.TASK, {"text": EVIL})
     recorder.append(EventType.REQUEST, {"consumer": "root"}, turn=1)

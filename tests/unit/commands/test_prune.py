@@ -189,7 +189,10 @@ def test_kept_states_go_with_the_last_session_that_needs_them(tmp_path: Path) ->
 def test_a_work_tree_made_for_a_session_is_named_and_stays(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
-    for name, header in (("A", {"linked": {"from": "x"}, "root": str(made)}), ("B", {"root": str(made)})):
+    for name, header in (
+        ("A", {"linked": {"from": "x", "commit": "c"}, "root": str(made)}),
+        ("B", {"root": str(made)}),
+    ):
         recorder = Recorder.create(tmp_path / "sessions" / name, SystemClock())
         recorder.append(EventType.HEADER, {"session": name, **header})
         recorder.close()

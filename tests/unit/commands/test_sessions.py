@@ -28,7 +28,9 @@ def write(state: Path, session: str, *, end: bool = True) -> Recorder:
     recorder.append(EventType.HEADER, {"session": session, "model": {"provider": "p", "name": "m"}})
     recorder.append(EventType.TASK, {"text": "find hunter2"})
     recorder.append(
-        EventType.REPLY, {"content": "I look.", "calls": [{"code": "1", "args": ["hunter2"]}]}, turn=1
+        EventType.REPLY,
+        {"request": 1, "content": "I look.", "calls": [{"name": "x", "code": "1", "args": ["hunter2"]}]},
+        turn=1,
     )
     recorder.append(EventType.CELL, {"cell": 1, "code": "print('hunter2')"}, turn=1)
     recorder.append(EventType.RESULT, {"cell": 1, "text": "hunter2\n[cell 1: ok]"}, turn=1)

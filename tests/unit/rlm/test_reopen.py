@@ -151,7 +151,8 @@ def test_a_call_beside_the_turns_opens_and_answers_nothing(tmp_path: Path) -> No
 
 
 def test_a_cut_off_call_is_booked_at_the_price_of_the_model_that_was_asked(tmp_path: Path) -> None:
-    header = ("header", {**HEADER[1], "model": {"price": {"prompt": 10.0, "completion": 1.0}}})
+    price = {"prompt": 10.0, "completion": 1.0}
+    header = ("header", {**HEADER[1], "model": {"provider": "p", "name": "m", "price": price}})
     lost = Opened(tmp_path / "s", header, TASK, REQUEST).resume()[0]
     assert lost.data["usage"]["cost_usd"] == pytest.approx(120 * 10 / 1_000_000)
     lost = Opened(tmp_path / "unknown", HEADER, TASK, REQUEST).resume()[0]
