@@ -112,7 +112,7 @@ def export_command(
     JSON lines hold the sessions that it started too, each after its own header; --raw is one log alone.
     """
     from harnessctl.commands import export
-    from harnessctl.commands.sessions import find_session, show_session
+    from harnessctl.commands.sessions import find_session, refuse_unreadable, show_session
 
     state_dir, mask = reading.sessions_state_dir(), opening.mask()
     if raw and format is not Format.JSONL:
@@ -129,10 +129,12 @@ def export_command(
         page = export.page_of(show_session(state_dir, session, mask))
         pieces: Iterable[bytes] = [session_html(page).encode("utf-8", "backslashreplace")]
     elif raw:
+        refuse_unreadable(folder := find_session(state_dir, session), copied=True)
         note("warning: these are the original bytes; whatever secret was said in the session is in them")
-        pieces = export.original_bytes(find_session(state_dir, session))
+        pieces = export.original_bytes(folder)
     else:
-        pieces = export.masked_lines(find_session(state_dir, session), mask)
+        refuse_unreadable(folder := find_session(state_dir, session))
+        pieces = export.masked_lines(folder, mask)
     write_out(pieces, output, quiet=as_json)
     if as_json:
         path = Path(output).absolute()

@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from harnessctl.domain.errors import ConflictError, HarnessError
+from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import HARNESS_DIR
+from harnessctl.domain.outcome import NO_HEADER
 from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
@@ -27,7 +29,7 @@ from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, read_log
-from harnessctl.rlm.occupancy import is_written
+from harnessctl.rlm.occupancy import is_written, may_begin
 from harnessctl.rlm.recorder import Recorder
 
 #: Files of the state folder that are made for the user alone.
@@ -218,14 +220,19 @@ def _sockets(bases: Iterable[Path]) -> Iterator[Repair]:
 def _log(log: Path) -> Iterator[Repair]:
     content = read_log(log)
     if content.damage:
+        readable = f"what follows event {len(content.events) - 1} proves nothing"
         yield Repair(
             "damaged_log",
-            f"{log}: {content.damage}; what follows event {len(content.events) - 1} proves nothing",
+            f"{log}: {content.damage}; {readable if content.events else 'none of it can be read'}",
             "a copy of the log, if there is one; harnessctl verify --all names the updates that rest on it",
         )
     elif content.tail or content.unended:
         what = f"{log} ends in the middle of a record ({len(content.tail)} bytes)"
         yield Repair("torn_log", what, "set the torn tail aside and say so in the log", partial(_mend, log))
+    elif (not content.events or content.events[0].type is not EventType.HEADER) and not may_begin(log):
+        what = f"{log} holds no header: its session was stopped before that, or the log lost what it held"
+        remedy = "a copy of the log, if there is one; harnessctl sessions prune lists it among old sessions"
+        yield Repair(NO_HEADER, what, remedy)
 
 
 def _mend(log: Path) -> None:

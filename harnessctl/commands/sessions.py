@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
-from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
-from harnessctl.domain.outcome import NO_END
+from harnessctl.domain.outcome import NO_END, NO_HEADER
 from harnessctl.rlm.lineage import is_root
-from harnessctl.rlm.log import LOG_NAME, first_events, read_line, read_trajectory
-from harnessctl.rlm.occupancy import is_written
+from harnessctl.rlm.log import (
+    LOG_NAME,
+    DamagedLogError,
+    first_events,
+    no_log,
+    read_line,
+    read_log,
+    read_trajectory,
+)
+from harnessctl.rlm.occupancy import is_written, may_begin
 from harnessctl.rlm.seat import ROOT
 
 #: Bytes read at a time from the end of a log.
@@ -86,7 +95,7 @@ class ShownSession:
 
 
 def list_sessions(state_dir: Path, mask: Mask, *, children: bool = False) -> tuple[SessionSummary, ...]:
-    """Every session of a repository, newest first. Logs without a readable header are left out.
+    """Every session of a repository, newest first, also those whose header cannot be read.
 
     :param children: also those that another session started.
     """
@@ -101,11 +110,15 @@ def show_session(state_dir: Path, prefix: str, mask: Mask) -> ShownSession:
 
     :raises NotFoundError: none.
     :raises UsageError: more than one.
+    :raises HarnessError: nothing of it can be read.
     """
     folder = find_session(state_dir, prefix)
+    refuse_unreadable(folder)
     trajectory = read_trajectory(folder)
     events = tuple(masked(event, mask) for event in trajectory.events)
-    summary = _summary(folder, mask) or SessionSummary(folder.name, None, "damaged", False, "", "", None)
+    summary = _summary(folder, mask)
+    if summary is None:
+        raise no_log(folder / LOG_NAME)
     return ShownSession(summary, events, trajectory.damage, tree_of(folder, trajectory.events))
 
 
@@ -136,16 +149,37 @@ def find_session(state_dir: Path, prefix: str) -> Path:
     return folder / found[0]
 
 
+def refuse_unreadable(folder: Path, *, copied: bool = False) -> None:
+    """Refuse a log that there is nothing to show of.
+
+    :param copied: as it stands, which a damaged one can be.
+    :raises HarnessError: it has no record that can be read.
+    """
+    if first_events(folder, 1):
+        return
+    content = read_log(folder / LOG_NAME)
+    if content.damage and not copied:
+        raise DamagedLogError(folder / LOG_NAME, content.damage)
+    if not content.events and not content.damage:
+        begins = may_begin(folder / LOG_NAME)
+        raise HarnessError(
+            f"the log of session {folder.name} holds no record"
+            + (" yet" if begins else ": it was stopped before its header was written, or lost what it held"),
+            id=NO_HEADER,
+            hint="try again in a moment" if begins else "start anew: harnessctl run",
+        )
+
+
 def summary_of(folder: Path) -> SessionSummary | None:
-    """The session in ``folder`` without its task, None for a log without a readable header."""
+    """The session in ``folder`` without its task, None where there is no log."""
     return _summary(folder, lambda _: "")
 
 
 def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
     path = folder / LOG_NAME
     first = first_events(folder, 2)
-    if not first:
-        return None
+    if not first or first[0].type is not EventType.HEADER:
+        return _without_header(folder)
     header, task = first[0], first[1] if len(first) > 1 else None
     try:
         last = _event_or_none(_last_line(path))
@@ -165,6 +199,21 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
         usage=end.get("usage") if end else None,
         running=running,
     )
+
+
+def _without_header(folder: Path) -> SessionSummary | None:
+    """What can be said of a log without a header; None where there is none, or it is about to get one."""
+    path = folder / LOG_NAME
+    try:
+        content, made = read_log(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        running = is_written(path)
+        if not running and may_begin(path):
+            return None
+    except (OSError, NotFoundError):
+        return None
+    reason = "running" if running else "damaged" if content.damage else NO_HEADER
+    started = made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return SessionSummary(folder.name, None, reason, False, started, "", None, running)
 
 
 def _event_or_none(line: bytes) -> Event | None:

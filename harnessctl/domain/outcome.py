@@ -8,6 +8,8 @@ from harnessctl.domain.errors import ExitCode
 
 #: In the place of a reason, for a session that was cut off before its end.
 NO_END = "no_end"
+#: The same of one whose log holds no header: a kill came first.
+NO_HEADER = "no_header"
 
 
 class RunStatus(StrEnum):

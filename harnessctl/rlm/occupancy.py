@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.errors import ConflictError
-from harnessctl.rlm.recorder import StorageError
+from harnessctl.rlm.recorder import ASKING_S, StorageError
 
 FOLDER = "occupied"
 
@@ -63,6 +64,11 @@ def is_written(log: Path) -> bool:
         except OSError:
             return True
     return False
+
+
+def may_begin(log: Path) -> bool:
+    """Whether a process may be about to write the first record of ``log``: it has it, or just made it."""
+    return is_written(log) or abs(time.time() - log.stat().st_mtime) < ASKING_S
 
 
 def lock_path(state_dir: Path, root: Path) -> Path:

@@ -7,7 +7,7 @@ a small part of what reading a record does.
 
 A key with ``!`` has been written always. A value is a type, or a tuple of what it may be, a mapping with
 keys of its own, a list of equal values (of two where two are given), or one of some words. A log's first
-record is a header.
+record is a header, or says that the header was torn.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ _TABLE: Mapping[EventType, Mapping[str, Any]] = {
 
 def fault_of(event: Event) -> str:
     """What in the data of ``event`` is not as every reader may rely on; "" for nothing."""
-    if event.n == 0 and event.type is not EventType.HEADER:
+    if event.n == 0 and event.type not in (EventType.HEADER, EventType.REPAIR):
         return f"event 0 is a {event.type}, not a header"
     said = _LOOKS[event.type](event.data)
     if not said and event.type is EventType.REPLY and event.data["request"] >= event.n:

@@ -159,6 +159,22 @@ def test_a_damaged_log_is_named_and_left_alone(repo: Git, store: HarnessStore) -
     assert str(path) in found.found[0].repair.what
 
 
+def test_a_log_without_a_header_is_for_a_person(repo: Git, store: HarnessStore) -> None:
+    path = log_file(store, log(store))
+    path.write_bytes(b"")
+    assert ids(doctor(store_of(repo))) == []  # made a moment ago, perhaps by a run that begins
+    os.utime(path, (1, 1))
+    recorder = Recorder.open(path.parent, SystemClock())
+    assert ids(doctor(store_of(repo))) == []
+    recorder.close()
+    found = doctor(store_of(repo), fix=True)
+    assert (ids(found), found.ill, path.read_bytes()) == (["no_header"], True, b"")
+    path.write_bytes(b"garbage\n")
+    found = doctor(store_of(repo))
+    assert ids(found) == ["damaged_log"]
+    assert found.found[0].repair.what.endswith("not a record; none of it can be read")
+
+
 def test_a_torn_tail_is_set_aside(repo: Git, store: HarnessStore) -> None:
     path = log_file(store, log(store))
     with path.open("ab") as file:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from harnessctl.commands.export import masked_lines
 from harnessctl.commands.sessions import find_session, lines_of, list_sessions, show_session
-from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.recorder import Recorder
@@ -86,6 +87,42 @@ def test_folders_without_a_log_are_no_sessions(state: Path) -> None:
     (state / "sessions" / "01JDXYZ0000000000000000009").mkdir()
     assert len(list_sessions(state, mask)) == 3
     assert list_sessions(state / "none", mask) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "said"),
+    [
+        (b"", "no_header", "holds no record: it was stopped before its header"),
+        (b'{"data":{"a', "no_header", "holds no record: it was stopped before its header"),
+        (b"\x00\x00\n", "damaged", "line 1 \\(byte 0\\): not a record"),
+    ],
+)
+def test_a_log_without_a_header_is_named(state: Path, content: bytes, reason: str, said: str) -> None:
+    folder = state / "sessions" / "01JDXYZ0000000000000000009"
+    folder.mkdir()
+    (folder / "log.jsonl").write_bytes(content)
+    os.utime(folder / "log.jsonl", (1_000_000_000, 1_000_000_000))
+    first = list_sessions(state, mask)[0]
+    assert (first.id, first.status, first.reason, first.started) == (
+        folder.name,
+        None,
+        reason,
+        "2001-09-09T01:46:40.000Z",
+    )
+    with pytest.raises(HarnessError, match=said):
+        show_session(state, folder.name, mask)
+
+
+def test_one_that_is_just_being_made_is_not_called_damaged(state: Path) -> None:
+    folder = state / "sessions" / "01JDXYZ0000000000000000009"
+    recorder = Recorder.create(folder, SystemClock())
+    os.utime(folder / "log.jsonl", (1, 1))  # held, whatever its age: a work tree may be long
+    assert list_sessions(state, mask)[0].reason == "running"
+    with pytest.raises(HarnessError, match="holds no record yet"):
+        show_session(state, folder.name, mask)
+    recorder.close()
+    (folder / "log.jsonl").touch()  # made, and its lock not yet taken
+    assert list_sessions(state, mask)[0].id == CUT
 
 
 def test_shown_text_is_masked_and_the_log_is_not(state: Path) -> None:
