@@ -283,6 +283,27 @@ def test_files_that_gates_make_come_to_rest(harnessctl: Run, script: Script, che
     assert result["gates"][0]["runs"] == 2
 
 
+def test_files_in_a_nested_repository_are_part_of_what_gates_pass_on(
+    harnessctl: Run, script: Script, checked: Git
+) -> None:
+    """A cell's file there is a change, and a gate that rewrites one at each round leaves nothing verified."""
+    checked("init", "-q", "sub")
+    Git(checked.root / "sub").commit("code", **{"code.py": "x = 1\n"})
+    write = {
+        "content": "I write.",
+        "code": "open('sub/code.py', 'w').write('x = 2'); open('out.txt', 'w').write('right')",
+    }
+    argv = ["run", "--json", "--model", script(write, DONE)]
+    result = result_of(harnessctl(*argv, "--gate", "sh check.sh", "x", cwd=checked.root))
+    assert result["verified"] is True
+    assert [c["path"] for c in result["changes"]["files"]] == ["out.txt", "sub/code.py"]
+    argv = ["run", "--json", "--model", script(WRITE_RIGHT, DONE)]
+    gate = ("--gate", "date +%N >> sub/code.py")
+    result = result_of(harnessctl(*argv, *gate, "x", cwd=checked.root, code=4))
+    assert (result["status"], result["reason"], result["verified"]) == ("gate_failed", "tree_changed", False)
+    assert "sub/code.py" in result["detail"]
+
+
 def test_ctrl_c_during_a_gate_ends_it(script: Script, checked: Git) -> None:
     import signal
 

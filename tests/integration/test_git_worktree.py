@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,119 @@ def test_modes_links_large_and_nested_things(repo: Git, tree: WorkTree) -> None:
     large.write_bytes(b"\1" * (MAX_KEPT + 1))
     inner.commit("two", f="2")
     after = tree.tree_hash()
-    assert [c.path for c in tree.changes(before, after)] == ["large.bin", "link", "nested", "run.sh"]
+    assert [c.path for c in tree.changes(before, after)] == [
+        "large.bin",
+        "link",
+        "nested",
+        "nested/f",
+        "run.sh",
+    ]
     assert b"old mode 100644\nnew mode 100755" in tree.patch(before, after)
+
+
+@pytest.fixture
+def submodule(repo: Git, make_repo: Callable[..., Git]) -> Git:
+    """The submodule ``sub`` with a tracked ``code.py``; it ignores ``*.log``."""
+    inner = make_repo("inner")
+    inner.commit("code", **{"code.py": "x = 1\n", ".gitignore": "*.log\n"})
+    repo("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.root), "sub")
+    repo("commit", "-q", "-m", "submodule")
+    return Git(repo.root / "sub")
+
+
+def paths(tree: WorkTree, before: str) -> list[str]:
+    """What differs now, by path."""
+    return [c.path for c in tree.changes(before, tree.tree_hash())]
+
+
+def test_files_in_a_submodule_count_under_its_own_ignore_rules(
+    repo: Git, tree: WorkTree, submodule: Git, tmp_path: Path
+) -> None:
+    before = tree.tree_hash()
+    (line,) = kept(tmp_path / "keep/blobs")
+    assert line.read_bytes().startswith(b"Subproject"), "what the submodule's objects hold is not copied"
+    submodule.write("code.py", "x = 2\n")
+    submodule.write("new/more.py", "y = 1\n")
+    submodule.write("noise.log", "ignored\n")
+    after = tree.tree_hash()
+    assert [(c.path, c.status, c.added, c.removed) for c in tree.changes(before, after)] == [
+        ("sub/code.py", "M", 1, 1),
+        ("sub/new/more.py", "A", 1, 0),
+    ]
+    other = GitWorkTree(repo.root, tmp_path / "keep", os.environ)
+    patch = other.patch(before, after)
+    assert patch == tree.patch(before, after)
+    submodule("checkout", "-q", "--", ".")
+    submodule("clean", "-qfd")
+    assert other.tree_hash() == before
+    subprocess.run(["git", "apply", "-"], cwd=repo.root, input=patch, check=True)
+    assert tree.tree_hash() == other.tree_hash() == after
+
+
+def test_a_commit_alone_in_a_nested_repository_is_seen(repo: Git, tree: WorkTree, submodule: Git) -> None:
+    time.sleep(0.15)  # what is older than that is not read again
+    before = tree.tree_hash()
+    submodule("commit", "-q", "--allow-empty", "-m", "empty")
+    assert paths(tree, before) == ["sub"]
+
+
+def test_a_folder_that_became_a_repository_is_shown_by_file(repo: Git, tree: WorkTree) -> None:
+    before = tree.tree_hash()
+    repo.write("vendor/a.py", "a\n")
+    repo("init", "-q", "vendor")
+    repo.write("vendor/lib/b.py", "b\n")
+    repo("init", "-q", "vendor/lib")
+    after = tree.tree_hash()
+    expected = ["vendor", "vendor/a.py", "vendor/lib", "vendor/lib/b.py"]
+    assert [c.path for c in tree.changes(before, after)] == expected
+    patch = tree.patch(before, after)
+    shutil.rmtree(repo.root / "vendor")
+    subprocess.run(["git", "apply", "-"], cwd=repo.root, input=patch, check=True)
+    assert (repo.root / "vendor/lib/b.py").read_text() == "b\n"
+    repo.write("vendor/lib/b.py", "c\n")
+    assert "vendor/lib/b.py" in paths(tree, after)
+
+
+def test_a_nested_repository_that_cannot_be_opened_is_walked(
+    repo: Git, tree: WorkTree, submodule: Git
+) -> None:
+    """Without a checkout, of a format that git does not know, or with configuration that is none."""
+    before = tree.tree_hash()
+    submodule("config", "core.repositoryFormatVersion", "99")
+    submodule.write("noise.log", "no rule is known\n")
+    submodule.write("deep/er/x.py", "x\n")
+    repo("init", "-q", "sub/deep/own")
+    submodule.write("deep/own/y.py", "y\n")
+    expected = ["sub", "sub/deep/er/x.py", "sub/deep/own", "sub/deep/own/y.py", "sub/noise.log"]
+    assert paths(tree, before) == expected
+    (submodule.root / ".git").unlink()
+    assert paths(tree, before) == expected
+    submodule.write("code.py", "x = 2\n")
+    assert "sub/code.py" in paths(tree, before)
+
+
+def test_a_nested_repository_hides_nothing_by_where_it_says_its_files_are(
+    repo: Git, tree: WorkTree, submodule: Git, tmp_path: Path
+) -> None:
+    before = tree.tree_hash()
+    (tmp_path / "elsewhere").mkdir()
+    submodule("config", "core.worktree", str(tmp_path / "elsewhere"))
+    submodule.write("code.py", "x = 2\n")
+    submodule.write("new.py", "x = 2\n")
+    assert paths(tree, before) == ["sub/code.py", "sub/new.py"]
+
+
+@pytest.mark.timeout(60)
+def test_nested_repositories_that_name_each_other_end(repo: Git, tree: WorkTree) -> None:
+    repo.write("one/two/x.py", "x\n")
+    for folder in ("one", "one/two"):
+        repo("init", "-q", folder)
+        (repo.root / folder / "up").symlink_to("..")
+        for path in ("up/one", "up/two"):
+            Git(repo.root / folder)("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{path}")
+    before = tree.tree_hash()
+    repo.write("one/two/x.py", "y\n")
+    assert paths(tree, before) == ["one/two/x.py"]
 
 
 @pytest.mark.timeout(60)

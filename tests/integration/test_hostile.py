@@ -47,7 +47,9 @@ def infest(git: Git, evil: Evil) -> None:
     (common / "info/attributes").write_text(ATTRIBUTES)
     evil.hooks(common / "hooks", "hook")
     evil.config(common / "config.worktree", {"core.fsmonitor": evil.program("worktree core.fsmonitor")})
+    evil.config(inner.root / ".git/config", evil.everything())
     evil.config(inner.root / ".git/config", {"core.fsmonitor": evil.program("submodule core.fsmonitor")})
+    evil.hooks(inner.root / ".git/hooks", "submodule hook")
     evil.config(common / "config", evil.everything())
     git.write("notes.md", "two\n")
     git.write("app.py", "print('changed')\n")
@@ -238,7 +240,7 @@ def test_without_the_switches_the_same_would_run_them(
     evil.ran()
     monkeypatch.setattr(cli, "SAFE", ())
     GitWorkTree(repo.root, tmp_path / "keep", read_environment().variables).tree_hash()
-    assert evil.ran()
+    assert {"worktree core.fsmonitor", "submodule core.fsmonitor"} <= evil.ran()
 
 
 def test_an_inherited_variable_would_run_one_without_the_filter(

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pygit2
+from pygit2.enums import RepositoryOpenFlag
 
 from harnessctl.domain.canonical import canonical_json, sha256_hex
 from harnessctl.domain.change import FileChange
 from harnessctl.domain.contents import contents
-from harnessctl.domain.errors import NotFoundError
+from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.layers.l3_durable.git.cli import run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
@@ -60,6 +61,7 @@ class GitWorkTree:
         self._keep = keep
         self._variables = variables
         self._repository = Repository.open(root)
+        self._lenders: dict[str, bool] = {}
         self._seen: dict[str, _Seen] = {}
         self._recorded: dict[str, dict[str, tuple[int, str, str]]] = {}
 
@@ -69,14 +71,23 @@ class GitWorkTree:
         return self._root
 
     def tree_hash(self) -> str:
-        """``sha256:`` over path, mode and content of tracked and of untracked, not ignored files."""
+        """``sha256:`` over path, mode and content of tracked and of untracked, not ignored files.
+
+        Those of nested repositories count too, under the nested repository's own ignore rules, and so does
+        the commit that each has checked out.
+        """
         rows: dict[str, tuple[int, str, str]] = {}
         fresh: dict[str, _Seen] = {}
-        for path in self._paths():
-            found = self._look(path)
-            if found is not None:
-                fresh[path] = found
-                rows[path] = (found.mode, found.digest, found.oid)
+        folders = [""]
+        for folder in folders:  # nested ones are added on the way
+            nested = self._nested(folder) if folder else None
+            for path in self._paths(folder, nested):
+                found = self._look(path, nested or self._repository)
+                if found is not None:
+                    fresh[path] = found
+                    rows[path] = (found.mode, found.digest, found.oid)
+                    if found.mode == GITLINK and self._is_below(path):
+                        folders.append(path)
         self._seen = fresh
         digest = "sha256:" + sha256_hex(canonical_json([[p, *rows[p][:2]] for p in sorted(rows)]))
         self._recorded[digest] = rows
@@ -97,14 +108,52 @@ class GitWorkTree:
         if before == after:
             return ()
         old, new = self._rows(before), self._rows(after)
+        for path in {p for rows in (old, new) for p, row in rows.items() if row[0] == GITLINK}:
+            self._nested(path)
+        self._borrow()
         differing = {p for p in old.keys() | new.keys() if old.get(p) != new.get(p)}
         return patch_files(self._files(old, differing), self._files(new, differing))
 
-    def _paths(self) -> Iterator[str]:
-        listed = run_git(["ls-files", "-z", "-c", "-o", "--exclude-standard"], self._root, self._variables)
-        yield from sorted({os.fsdecode(p).rstrip("/") for p in listed.split(b"\0") if p})
+    def _paths(self, folder: str, nested: Repository | None) -> Iterable[str]:
+        """What lies in the work tree or, with ``folder``, in the one nested there."""
+        if not folder:
+            return self._listed(self._root)
+        place = self._root / folder
+        names = None
+        if nested is not None:
+            # Both are named: git would look for one further up, for the other where configuration sends it.
+            with suppress(HarnessError, OSError):
+                names = self._listed(place, f"--git-dir={nested.git_dir}", "--work-tree=.")
+        return (f"{folder}/{name}" for name in (_plain(place) if names is None else names))
 
-    def _look(self, path: str) -> _Seen | None:
+    def _listed(self, place: Path, *where: str) -> list[str]:
+        args = [*where, "ls-files", "-z", "-c", "-o", "--exclude-standard"]
+        listed = run_git(args, place, self._variables)
+        return sorted({os.fsdecode(p).rstrip("/") for p in listed.split(b"\0") if p})
+
+    def _is_below(self, path: str) -> bool:
+        """Whether no link and no ``..`` leads there: an index can name such paths, in a circle too."""
+        return os.path.realpath(self._root / path) == os.path.join(os.path.realpath(self._root), path)
+
+    def _nested(self, folder: str) -> Repository | None:
+        """The repository whose work tree lies at ``folder``, None when there is none that libgit2 opens.
+
+        What its object database holds is not kept by us: :meth:`_borrow` has it read from there.
+        """
+        try:
+            found = Repository(_open_at(self._root / folder))
+        except (pygit2.GitError, KeyError, ValueError, OSError):
+            return None
+        self._lenders.setdefault(str(found.common_dir / "objects"), False)
+        return found
+
+    def _borrow(self) -> None:
+        for objects in [path for path, read in self._lenders.items() if not read]:
+            with suppress(pygit2.GitError):
+                self._repository.raw.odb.add_disk_alternate(objects)
+            self._lenders[objects] = True
+
+    def _look(self, path: str, repository: Repository) -> _Seen | None:
         """The file as it is now, None when it is gone or nothing that git keeps."""
         place = self._root / path
         try:
@@ -118,13 +167,13 @@ class GitWorkTree:
             return None
         if mode == 0:
             return None
-        stamp = _stamp(info) if max(info.st_mtime_ns, info.st_ctime_ns) < now - RACY else None
-        return _Seen(stamp, mode, *self._kept(data))
+        settled = mode != GITLINK and max(info.st_mtime_ns, info.st_ctime_ns) < now - RACY
+        return _Seen(_stamp(info) if settled else None, mode, *self._kept(data, repository))
 
-    def _kept(self, data: bytes) -> tuple[str, str]:
+    def _kept(self, data: bytes, repository: Repository) -> tuple[str, str]:
         """(SHA-256, blob id) of ``data``, which can be read again afterwards."""
         digest, oid = sha256_hex(data), str(pygit2.hash(data))
-        if not self._repository.has(oid):
+        if not repository.has(oid):
             self._write(self._blob(digest), data)
         return digest, oid
 
@@ -201,7 +250,28 @@ def _summary(file: BinaryIO, info: os.stat_result) -> bytes:
 def _nested_head(place: Path) -> bytes:
     """What a nested repository has checked out."""
     try:
-        head = pygit2.Repository(str(place)).head.target
+        head = _open_at(place).head.target
     except (pygit2.GitError, KeyError, ValueError):
         return b"nested repository\n"
     return f"Subproject commit {head}\n".encode()
+
+
+def _open_at(place: Path) -> pygit2.Repository:
+    """The repository there; not one further up, which a folder without ``.git`` belongs to."""
+    return pygit2.Repository(str(place), RepositoryOpenFlag.NO_SEARCH)
+
+
+def _plain(place: Path) -> Iterator[str]:
+    """All files below a folder that is no repository, and the repositories among them."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with suppress(OSError), os.scandir(place / folder) as found:
+            for one in found:
+                path = os.path.join(folder, one.name)
+                if one.name == ".git":
+                    continue
+                if one.is_dir(follow_symlinks=False) and not os.path.lexists(f"{one.path}/.git"):
+                    waiting.append(path)
+                else:
+                    yield path
