@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -406,3 +407,21 @@ def test_a_state_folder_that_was_removed_is_not_made_anew(repo: Git, tmp_path: P
 def _empty(repo: Git, keep: Path) -> str:
     (repo.root / "note.txt").unlink()
     return GitWorkTree(repo.root, keep, os.environ).tree_hash()
+
+
+def test_a_pipe_in_the_place_of_a_nested_config_holds_nothing_up(repo: Git, tree: WorkTree) -> None:
+    before = tree.tree_hash()
+    repo("init", "-q", "vendor")
+    repo.write("vendor/a.py", "a\n")
+    (repo.root / "vendor/.git/config").unlink()
+    os.mkfifo(repo.root / "vendor/.git/config")
+    code = (
+        "import os, sys; from pathlib import Path;"
+        "from harnessctl.layers.l3_durable.git.worktree import GitWorkTree;"
+        "print(GitWorkTree(Path(sys.argv[1]), Path(sys.argv[2]), os.environ).tree_hash())"
+    )
+    place = [repo.root, repo.root.parent / "keep-elsewhere"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *place], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() != before

@@ -257,7 +257,13 @@ def _nested_head(place: Path) -> bytes:
 
 
 def _open_at(place: Path) -> pygit2.Repository:
-    """The repository there; not one further up, which a folder without ``.git`` belongs to."""
+    """The repository there; not one further up, which a folder without ``.git`` belongs to.
+
+    :raises ValueError: its configuration is no file: libgit2 would wait for the writer of a pipe.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISREG((place / ".git/config").stat().st_mode):
+            raise ValueError("config is no file")
     return pygit2.Repository(str(place), RepositoryOpenFlag.NO_SEARCH)
 
 
