@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,10 @@ from pathlib import Path
 import pygit2
 import pytest
 from pygit2.enums import ConfigLevel
+
+# What a shell starts in the background ignores SIGINT, and so would every program that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if sys.platform == "linux" and platform.machine() == "x86_64" and shutil.which("bwrap") is None:
     # A machine without the distribution's package: the one that comes with the test extra.
