@@ -288,6 +288,41 @@ async def test_death_is_seen_within_seconds(
     assert (await run(own, "1", limit_s=5)).status is CellStatus.DIED
 
 
+#: Slows the words with which a kernel's control thread answers the request to end, and notes whether
+#: the publishing thread was ended before them. In a function, since the names of cells are gone by then.
+SLOW_WORDS = """
+def slow(kernel, note):
+    import time
+    publishing, say = kernel.iopub_socket.io_thread, kernel._publish_status_and_flush
+    ask = publishing.io_loop.add_callback
+
+    def slowly(*words):
+        if words[:2] == ("idle", "control"):
+            time.sleep(0.5)
+        say(*words)
+
+    def asked(callback, *rest, **more):
+        if getattr(callback, "__name__", "") == "stop":
+            note.write_text("before" if kernel.control_thread.is_alive() else "after")
+        return ask(callback, *rest, **more)
+
+    kernel._publish_status_and_flush, publishing.io_loop.add_callback = slowly, asked
+
+slow(get_ipython().kernel, Path({note!r}))
+"""
+
+
+async def test_a_closed_kernel_says_its_last_words_before_it_ends(own: Kernel, tmp_path: Path) -> None:
+    """Else the threads of a stock ipykernel wait for each other, one end in ten, until it is killed."""
+    note = tmp_path / "note"
+    done = await run(own, SLOW_WORDS.format(note=str(note)))
+    assert done.status is CellStatus.OK
+    await own.close()
+    assert own.death is not None
+    assert (own.death.exit_code, own.death.signal_name) == (0, None)
+    assert note.read_text() == "after"
+
+
 async def test_waiting_for_the_reply_alone_never_sees_death(own: Kernel) -> None:
     """The guard's own test: without the watch over the process the cell would hang."""
 

@@ -126,6 +126,17 @@ class ForkedApp(IPKernelApp):
         self._run_cmd_line_code()
         self._run_module()
 
+    def start(self) -> None:
+        """As the base class; the thread that was asked for the end says its last words before it.
+
+        That thread stops this one first, and then says through the publishing thread that it is idle.
+        Whoever ends the publishing thread meanwhile makes the process hang or abort, now and then.
+        """
+        super().start()
+        if self.control_thread is not None and self.control_thread.is_alive():
+            self.control_thread.stop()
+            self.control_thread.join()
+
 
 class ForkedKernel(IPythonKernel):
     """A kernel that can be made before the fork and be given the rest after it."""

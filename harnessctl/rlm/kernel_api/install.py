@@ -13,6 +13,7 @@ a status other than 0.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import contextlib
 import json
@@ -46,6 +47,22 @@ def wake_for_signals(ip: Any) -> None:
     loop = getattr(getattr(ip.kernel, "io_loop", None), "asyncio_loop", None)
     if loop is not None:
         loop.add_signal_handler(signal.SIGWINCH, int)
+
+
+def end_in_order(ip: Any) -> None:
+    """Let the thread that is asked for the kernel's end finish before anything else is ended.
+
+    It stops the main thread first, and then says through the publishing thread that it is idle. An
+    ipykernel ends the publishing thread meanwhile, and now and then hangs or aborts.
+    """
+
+    def wait() -> None:
+        thread = getattr(ip.kernel, "control_thread", None)
+        if thread is not None and thread.is_alive():
+            thread.stop()
+            thread.join()
+
+    atexit.register(wait)
 
 
 def no_colours() -> None:
@@ -92,6 +109,7 @@ def install(ip: Any, entries: str, door: str) -> None:
     keep_messages_valid(ip.kernel.session)
     wait_for_reader(ip)
     wake_for_signals(ip)
+    end_in_order(ip)
     # IPython keeps a copy of everything printed, for notebooks; and puts ``write`` back after this cell.
     ip._tee = lambda **_: contextlib.nullcontext()
     no_colours()
