@@ -24,31 +24,12 @@ from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, note, propose, started, store_of, text_of
+from tests.fakes.history import Hand, update_of
 from tests.fakes.kills import park
 
 
 def states(store: HarnessStore) -> dict[str, UpdateState | None]:
     return {u.id: u.state for u in store.updates()}
-
-
-def update_of(landed: object) -> str:
-    record = landed.record  # type: ignore[attr-defined]
-    assert record is not None
-    return str(record.id)
-
-
-class Hand:
-    """A person with git alone, in a work tree of the harness branch that goes away again."""
-
-    def __init__(self, git: Git, place: Path) -> None:
-        self.git, self.place = git, place
-
-    def __enter__(self) -> Git:
-        self.git("worktree", "add", "-q", str(self.place), "harness")
-        return Git(self.place)
-
-    def __exit__(self, *_: object) -> None:
-        self.git("worktree", "remove", "--force", str(self.place))
 
 
 # -- rollback ------------------------------------------------------------------------------------
