@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,21 @@ def kin_of(seat: Seat, events: Iterable[Event], sessions: Path) -> Iterator[Kin]
 
 
 def descendants(seat: Seat, events: Iterable[Event], sessions: Path) -> Iterator[Kin]:
-    """All below ``seat``, each before those below it."""
-    for kin in kin_of(seat, events, sessions):
+    """All below ``seat``, each before those below it.
+
+    A session that is named a second time, perhaps by one below itself, is damage: nothing of it counts there.
+    """
+    known, open_ = {seat.session}, [kin_of(seat, events, sessions)]
+    while open_:
+        kin = next(open_[-1], None)
+        if kin is None:
+            open_.pop()
+            continue
+        if kin.seat.session in known:
+            kin = replace(kin, events=(), damage="it stands in this tree already")
+        known.add(kin.seat.session)
         yield kin
-        yield from descendants(kin.seat, kin.events, sessions)
+        open_.append(kin_of(kin.seat, kin.events, sessions))
 
 
 def usage_by_node(seat: Seat, events: Sequence[Event]) -> dict[str, Usage]:

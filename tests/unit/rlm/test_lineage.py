@@ -20,6 +20,7 @@ from harnessctl.rlm.lineage import (
 from harnessctl.rlm.log import read_log
 from harnessctl.rlm.recorder import Recorder
 from harnessctl.rlm.seat import Seat
+from tests.fakes import trajectories
 
 ROOT = Seat("R")
 
@@ -92,6 +93,33 @@ def test_a_damaged_log_counts_as_far_as_it_can_be_read(sessions: Path) -> None:
     (kin, *_) = kin_of(ROOT, read_log(sessions / "R" / "log.jsonl").events, sessions)
     assert kin.damage
     assert len(kin.events) == 3
+
+
+def test_a_session_that_names_one_above_it_is_damage_and_not_read_again(tmp_path: Path) -> None:
+    """Any program of the user can write such a log; a reader of the tree comes to its end all the same."""
+    write(tmp_path, "R", "root", {"child": "A", "name": "a", "state": "started"})
+    again = [{"child": who, "name": who.lower(), "state": "started"} for who in ("R", "A", "B")]
+    write(tmp_path, "A", "a", *again, parent="R", node="root/a", depth=1)
+    write(tmp_path, "B", "b", again[1], parent="A", node="root/a/b", depth=2)
+    events = read_log(tmp_path / "R" / "log.jsonl").events
+    found = list(descendants(ROOT, events, tmp_path))
+    damage = "it stands in this tree already"
+    assert [(kin.seat.node, kin.damage) for kin in found] == [
+        ("root/a", ""),
+        ("root/a/r", damage),
+        ("root/a/a", damage),
+        ("root/a/b", ""),
+        ("root/a/b/a", damage),
+    ]
+    assert sum(usage.tokens for usage in tree_usage(ROOT, events, found).values()) == 3 * 112
+
+
+def test_a_tree_may_be_deep(tmp_path: Path) -> None:
+    for n in range(1100):
+        steps = [("header", {}), ("child", {"child": f"S{n + 1}", "name": "s"})]
+        trajectories.write(trajectories.build(steps, f"S{n}"), tmp_path)
+    events = read_log(tmp_path / "S0" / "log.jsonl").events
+    assert len(list(descendants(Seat("S0"), events, tmp_path))) == 1100
 
 
 def test_places_from_the_logs_themselves(sessions: Path) -> None:
