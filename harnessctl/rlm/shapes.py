@@ -25,6 +25,8 @@ from harnessctl.domain.pin import Mode, PinSource
 _Look = Callable[[Any], str]
 #: Numbers beyond this are none of ours, and arithmetic with floats would fail.
 _MOST = 2**53
+#: Ids are ULIDs; what counts is that the folder of that name is one of the sessions' own.
+_FOLDER = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
 #: Where a text left: an event, or a call of a reply.
 _PLACE = re.compile(r"[0-9]{1,15}(/[0-9]{1,15})?")
 
@@ -38,6 +40,10 @@ class _Each:
 
 class _Absent:
     """Stands for a key that is not there."""
+
+
+class _Session:
+    """The id of a session."""
 
 
 class _Count:
@@ -125,7 +131,8 @@ _TABLE: Mapping[EventType, Mapping[str, Any]] = {
         "variables": (_VARIABLES, None),
     },
     EventType.CHILD: {
-        **dict.fromkeys(("child!", "name!"), str),
+        "child!": _Session,
+        "name!": str,
         **dict.fromkeys(("state", "reason", "detail", "task", "agent", "model"), _TEXT),
         "status": tuple(map(str, RunStatus)),
         "usage": (_USAGE, None),
@@ -237,6 +244,8 @@ def _compiled(spec: Any) -> tuple[frozenset[type], _Look | None]:
         return frozenset({dict}), lambda value: _every(value.values(), types, look)
     if spec is _Count:
         return frozenset({int}), _count
+    if spec is _Session:
+        return frozenset({str}), _session
     return frozenset({type(None) if spec is None else spec}), None
 
 
@@ -259,6 +268,10 @@ def _among(words: frozenset[str]) -> _Look:
 
 def _count(value: float) -> str:
     return "" if 0 <= value <= _MOST else f" is {_shown(value)}"
+
+
+def _session(value: str) -> str:
+    return "" if _FOLDER.fullmatch(value) else f" is {_shown(value)}"
 
 
 def _shown(value: object) -> str:

@@ -305,6 +305,8 @@ def test_what_harnessctl_writes_is_as_it_should_be(tmp_path: Path, folder: Path)
         (3, {"request": None}, "event 3: reply.request is null"),
         (3, {"request": 3}, "event 3: reply.request is 3, which comes later"),
         (3, {"calls": [{**CALL, "code": []}]}, "event 3: reply.calls.code is a list"),
+        (6, {"child": "../01A"}, "event 6: child.child is '../01A'"),
+        (6, {"child": "\0"}, "event 6: child.child is '\\x00'"),
         (21, {"usage": {"tokens": -1}}, "event 21: end.usage.tokens is -1"),
     ],
 )
