@@ -58,5 +58,5 @@ class Journal:
         self._recorder.sync()
 
     def relieve(self) -> None:
-        """Free what was set aside for the end, on a disk that is full."""
+        """Make way for the end where nothing more could be written."""
         self._recorder.relieve()

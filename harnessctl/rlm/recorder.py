@@ -13,6 +13,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,15 +158,24 @@ class Recorder:
         return digest.hexdigest()
 
     def relieve(self) -> None:
-        """Free the space that was set aside, so that a session can say on a full disk how it ended."""
-        (self.folder / SPARE_NAME).unlink(missing_ok=True)
+        """Make way for the end where nothing more could be written.
+
+        The space that was held is freed, for a full disk; what something else appended is moved aside.
+        """
+        self._free_space()
+        with suppress(OSError, StorageError):  # then the end cannot be written either, and says why
+            if foreign := os.pread(self._fd, os.fstat(self._fd).st_size - self._size, self._size):
+                self._set_aside(foreign)
 
     def close(self) -> None:
         """Let go of the log. Closing twice is harmless."""
         if self._fd >= 0:
-            self.relieve()
+            self._free_space()
             os.close(self._fd)
             self._fd = -1
+
+    def _free_space(self) -> None:
+        (self.folder / SPARE_NAME).unlink(missing_ok=True)
 
     def _set_space_aside(self) -> None:
         path = self.folder / SPARE_NAME
@@ -212,8 +222,8 @@ class Recorder:
                     EventType.REPAIR,
                     {
                         "what": "torn_tail",
-                        "text": f"The log ended in {size} bytes of an unfinished record; "
-                        "that one record is lost.",
+                        "text": f"The log ended in {size} bytes that are no whole record of it; they stand "
+                        "aside, and what was being written is lost.",
                         "bytes": size,
                         "file": file.name,
                     },

@@ -151,6 +151,21 @@ def test_a_run_that_touched_its_own_log_is_not_verified(
 
 
 @pytest.mark.kernel
+def test_what_a_cell_wrote_into_the_log_stands_aside_and_the_session_goes_on(
+    harnessctl: Run, script: Script, started: Git, home: Path
+) -> None:
+    find = f"import glob\nlog = glob.glob('{home}/state/harnessctl/*/sessions/*/log.jsonl')[0]\n"
+    model = script({"content": "x", "code": f"{find}open(log, 'a').write('rubbish\\n')"}, {"content": "done"})
+    harnessctl("run", "--model", model, "x", cwd=started.root, code=1)
+    listed = harnessctl("sessions", "list", "--json", cwd=started.root).json()[0]
+    assert (listed["status"], listed["reason"]) == ("failed", "storage")
+    assert harnessctl("sessions", "show", "--json", cwd=started.root).json()["damage"] == []
+    (aside,) = home.glob("state/harnessctl/*/sessions/*/torn-*")
+    assert aside.read_text() == "rubbish\n"
+    assert harnessctl("sessions", "resume", "--json", cwd=started.root).json()["answer"] == "done"
+
+
+@pytest.mark.kernel
 def test_misspelt_settings_are_told_and_stop_nothing(
     repo: Git, harnessctl: Run, script: Script, home: Path
 ) -> None:
