@@ -12,7 +12,7 @@ from typing import Any
 from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
 from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
-from harnessctl.domain.outcome import NO_END, NO_HEADER
+from harnessctl.domain.outcome import DAMAGED, NO_END, NO_HEADER
 from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import (
     LOG_NAME,
@@ -182,15 +182,17 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
         return _without_header(folder)
     header, task = first[0], first[1] if len(first) > 1 else None
     try:
-        last = _event_or_none(_last_line(path))
+        line = _last_line(path)
     except OSError:
         return None
+    last = _event_or_none(line)
     end = last.data if last is not None and last.type is EventType.END else None
     running = end is None and is_written(path)
+    cut = NO_END if last is not None or not line.endswith(b"\n") else DAMAGED
     return SessionSummary(
         id=folder.name,
         status=str(end["status"]) if end else None,
-        reason=str(end.get("reason") or "") if end else ("running" if running else NO_END),
+        reason=str(end.get("reason") or "") if end else ("running" if running else cut),
         verified=bool(end and end.get("verified")),
         started=header.t,
         parent=header.data.get("parent"),
@@ -211,7 +213,7 @@ def _without_header(folder: Path) -> SessionSummary | None:
             return None
     except (OSError, NotFoundError):
         return None
-    reason = "running" if running else "damaged" if content.damage else NO_HEADER
+    reason = "running" if running else DAMAGED if content.damage else NO_HEADER
     started = made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return SessionSummary(folder.name, None, reason, False, started, "", None, running)
 
@@ -224,7 +226,7 @@ def _event_or_none(line: bytes) -> Event | None:
 
 
 def _last_line(path: Path) -> bytes:
-    """The last whole line, read from the end: logs may be long."""
+    """The last line, with its LF if it has one, read from the end: logs may be long."""
     with path.open("rb") as file:
         at = file.seek(0, os.SEEK_END)
         data = b""
@@ -232,7 +234,7 @@ def _last_line(path: Path) -> bytes:
             step = min(CHUNK, at)
             at = file.seek(at - step)
             data = file.read(step) + data
-    return data.rstrip(b"\n").rpartition(b"\n")[2]
+    return data[data.rstrip(b"\n").rfind(b"\n") + 1 :]
 
 
 def masked(event: Event, mask: Mask) -> Event:
@@ -256,7 +258,8 @@ def lines_of(shown: ShownSession) -> Iterator[str]:
     """The session as plain text, a turn at a time."""
     for event in shown.events:
         yield from _lines(event)
-    if shown.summary.reason == NO_END:
+    torn = all(problem.startswith("torn tail") for problem in shown.damage)  # a resume repairs that
+    if shown.summary.reason == NO_END and torn:
         yield f"cut off here; it can go on: harnessctl sessions resume {shown.summary.id}"
     yield from tree_lines(shown.tree)
     for problem in shown.damage:

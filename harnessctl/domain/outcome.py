@@ -10,6 +10,8 @@ from harnessctl.domain.errors import ExitCode
 NO_END = "no_end"
 #: The same of one whose log holds no header: a kill came first.
 NO_HEADER = "no_header"
+#: The same of one whose log does not fit together at its beginning or its end; it cannot go on.
+DAMAGED = "damaged"
 
 
 class RunStatus(StrEnum):

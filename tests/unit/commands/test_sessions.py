@@ -76,6 +76,16 @@ def test_one_that_was_cut_off_says_how_it_goes_on(state: Path) -> None:
     assert not [line for line in lines_of(show_session(state, OLD, mask)) if "cut off" in line]
 
 
+@pytest.mark.parametrize(("place", "reason"), [(b"", "damaged"), (b"hunter2", "no_end")])
+def test_one_whose_log_is_damaged_is_not_said_to_go_on(state: Path, place: bytes, reason: str) -> None:
+    path = state / "sessions" / CUT / "log.jsonl"
+    path.write_bytes(path.read_bytes().replace(place, b"other", 1) if place else path.read_bytes() + b"x\n")
+    shown = show_session(state, CUT, mask)
+    assert shown.damage
+    assert shown.summary.reason == reason
+    assert not [line for line in lines_of(shown) if "it can go on" in line]
+
+
 def test_a_session_whose_log_is_held_runs(state: Path) -> None:
     recorder = Recorder.open(state / "sessions" / CUT, SystemClock())
     assert list_sessions(state, mask)[0].reason == "running"
@@ -155,7 +165,7 @@ def test_a_torn_log_is_shown_up_to_the_tear_and_said(state: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     shown = show_session(state, CUT, mask)
     assert [str(e.type) for e in shown.events] == ["header", "task", "reply", "cell"]
-    assert list(lines_of(shown))[-1].startswith("! log: torn tail")
+    assert [line[:15] for line in lines_of(shown)][-2:] == ["cut off here; i", "! log: torn tai"]
 
 
 def test_children_are_listed_with_all_and_drawn_below_their_root(state: Path) -> None:
