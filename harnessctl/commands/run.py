@@ -112,7 +112,8 @@ async def finish(
     """
     with heard(ports.interrupts):
         end = await run_session(opening, parts, ports.worktree, ports.harness_state)
-        header = recorder.events[0].data if recorder.events else opening[0].data
+        begun = opening[0].type is EventType.HEADER  # perhaps nothing of it could be written
+        header = opening[0].data if begun else recorder.events[0].data
         recorder.close()
         result = _result(spec, pin, ports, parts, end, header)
         return RunOutcome(kept(ports.worktree, result, recorder.folder), recorder.folder)

@@ -38,7 +38,7 @@ class StorageError(HarnessError):
         super().__init__(
             f"cannot write {path}: {reason}",
             id="storage",
-            hint="free some space, then: harnessctl sessions resume",
+            hint="free some space, then try again",
         )
 
 
@@ -78,6 +78,8 @@ class Recorder:
         except BaseException:
             recorder.close()
             path.unlink()  # an empty log is none
+            with suppress(OSError):  # there was something in it before
+                folder.rmdir()
             raise
         return recorder
 

@@ -64,13 +64,25 @@ async def run_session(
 def open_session(opening: Sequence[Addition], parts: TurnParts) -> None:
     """Write what comes first; from now on messages reach the session.
 
-    :raises StorageError: it cannot be written.
+    :raises StorageError: it cannot be written, or only in the space that was held for the end.
     """
     parts.pin.hold()
-    for addition in opening:
-        parts.journal.record(addition.type, addition.data, turn=addition.turn)
+    left = list(opening)
+    try:
+        _write(left, parts)
+    except StorageError:
+        parts.journal.relieve()
+        _write(left, parts)  # without its header a session is none that can be listed or go on
+        raise
     parts.journal.sync()
     parts.inbox.attach(lambda letter: parts.journal.record(EventType.MESSAGE, letter.to_json("queued")))
+
+
+def _write(left: list[Addition], parts: TurnParts) -> None:
+    """Write what is ``left``; what was written is not left any more."""
+    while left:
+        parts.journal.record(left[0].type, left[0].data, turn=left[0].turn)
+        left.pop(0)
 
 
 async def _life(opening: Sequence[Addition] | None, parts: TurnParts, children: asyncio.TaskGroup) -> Ending:

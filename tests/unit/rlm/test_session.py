@@ -27,7 +27,7 @@ from harnessctl.rlm.kernels import kernel_starter
 from harnessctl.rlm.log import read_trajectory
 from harnessctl.rlm.loop import WAITS, run_turn
 from harnessctl.rlm.post import LetterError, Letters, Post
-from harnessctl.rlm.recorder import StorageError
+from harnessctl.rlm.recorder import SPARE_NAME, StorageError
 from harnessctl.rlm.reopen import Addition
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.session import run_session
@@ -361,6 +361,24 @@ async def test_a_request_that_cannot_be_written_holds_nothing_back(
         with pytest.raises(StorageError):
             await call
     assert not parts.budget._reserved
+
+
+async def test_a_session_begins_in_the_space_that_is_held_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be listed, and picked up when there is more space."""
+    stage = Stage(tmp_path, scripted(tmp_path, {"content": "x"}))
+    recorder, write = stage.recorder, stage.recorder._write
+
+    def full(line: bytes) -> None:
+        if (recorder.folder / SPARE_NAME).exists():
+            raise StorageError(recorder.folder, "no space")
+        write(line)
+
+    monkeypatch.setattr(recorder, "_write", full)
+    end = await stage.run()
+    assert (end.ending.status, end.ending.reason) == ("failed", "storage")
+    assert [e.type for e in read_trajectory(recorder.folder).events] == ["header", "task", "end"]
 
 
 async def test_after_a_defect_nobody_can_write_to_the_session(
