@@ -206,7 +206,7 @@ def resume_session(
         spec = replace(
             _spec(environment, harness, chosen, kernel_python),
             task=task,
-            limits=use_case.merged_limits(stopped.limits, flags or {}),
+            limits=limits,
             session=stopped.session,
             model_name=source.name,
             linked=stopped.linked,

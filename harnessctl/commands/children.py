@@ -22,7 +22,7 @@ from harnessctl.commands.building import (
 from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits, Usage
-from harnessctl.domain.outcome import RunStatus
+from harnessctl.domain.outcome import NO_HEADER, RunStatus
 from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import render_harness
@@ -37,6 +37,7 @@ from harnessctl.rlm.children import Census, Child, ChildEnd, ChildRefusedError, 
 from harnessctl.rlm.inbox import Inbox
 from harnessctl.rlm.interrupts import Interrupts
 from harnessctl.rlm.lineage import Kin, descendants, kin_of, node_of, tree_usage
+from harnessctl.rlm.log import LOG_NAME, DamagedLogError
 from harnessctl.rlm.parts import TurnParts
 from harnessctl.rlm.post import Post
 from harnessctl.rlm.prompt import SessionFacts, system_message
@@ -46,6 +47,8 @@ from harnessctl.rlm.reopen import Addition, additions
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.session import open_session, run_session
 
+#: What every header states and picking its session up builds on.
+_STATED_ALWAYS = ("session", "root", "tree", "pin", "skipped", "model", "protocol", "python", "limits")
 _ROLE = (
     "# Child session\n"
     "You are {name}, started by another session for one task. Your final answer is all that it sees of your "
@@ -146,9 +149,7 @@ class Household:
         recorder = Recorder.open(kin.folder, self._ports.clock)
         try:
             end_left_over(kin.folder / "kernel", child.seat.session)
-            first = recorder.events[0] if recorder.events else None
-            if first is None or first.type is not EventType.HEADER:
-                raise ChildRefusedError("its log ends before its header", id="no_header")
+            header_of_stopped(recorder)
             stated = stated_of(recorder.events)
             agent = agent_of(self._snapshot.entries.values(), child.agent) if child.agent else None
             model, model_name = self._model(child.model, agent)
@@ -229,6 +230,25 @@ class Household:
         if agent is not None:
             role = f"{role}\n\n{agent.instructions}"
         return system_message(facts, self.harness, self._ports.repository_files.text, role)
+
+
+def header_of_stopped(recorder: Recorder) -> Mapping[str, Any]:
+    """What the header of a session says that is to go on.
+
+    :raises HarnessError: there is none.
+    :raises DamagedLogError: it lacks what every header states.
+    """
+    first, folder = recorder.events[0] if recorder.events else None, recorder.folder
+    if first is None or first.type is not EventType.HEADER:
+        raise HarnessError(
+            f"the log of session {folder.name} ends before its header; there is nothing to go on with",
+            id=NO_HEADER,
+            hint="start anew: harnessctl run",
+        )
+    missing = next((key for key in _STATED_ALWAYS if key not in first.data), None)
+    if missing is not None:
+        raise DamagedLogError(folder / LOG_NAME, f"event 0: header.{missing} is missing")
+    return first.data
 
 
 def stated_of(events: Sequence[Event]) -> dict[str, Any]:

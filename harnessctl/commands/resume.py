@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.commands.building import RunPorts, RunSpec, parts_of, resume_facts
-from harnessctl.commands.children import Household, settle, stated_of, view_again
+from harnessctl.commands.children import Household, header_of_stopped, settle, stated_of, view_again
 from harnessctl.commands.linked import LinkedTrees
 from harnessctl.commands.loading import check_loads
 from harnessctl.commands.run import RunOutcome, finish
-from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
@@ -24,7 +24,6 @@ from harnessctl.layers.l2_execution.registration import end_left_over
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.lineage import descendants, tree_usage
-from harnessctl.rlm.log import LOG_NAME, DamagedLogError
 from harnessctl.rlm.occupancy import occupied
 from harnessctl.rlm.ports import Clock
 from harnessctl.rlm.prompt import SessionFacts, system_message
@@ -36,8 +35,6 @@ from harnessctl.rlm.tally import Tally
 
 #: Flags that raise a limit, by the reason that names the limit.
 LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
-#: What every header states and a resume builds on.
-STATED_ALWAYS = ("session", "root", "tree", "pin", "skipped", "model", "protocol", "python", "limits")
 
 
 @dataclass(frozen=True)
@@ -92,25 +89,21 @@ def open_stopped(folder: Path, clock: Clock) -> Stopped:
     :raises ConflictError: the session runs.
     :raises NotFoundError: there is no log.
     :raises HarnessError: the log is damaged, or holds no header.
+    :raises UsageError: another session started it, and goes on with it.
     """
     recorder = Recorder.open(folder, clock)
-    first = recorder.events[0] if recorder.events else None
-    if first is None or first.type is not EventType.HEADER:
+    try:
+        return _stopped(recorder)
+    except BaseException:
         recorder.close()
-        raise HarnessError(
-            f"the log of session {folder.name} ends before its header; there is nothing to go on with",
-            id="no_header",
-            hint="start anew: harnessctl run",
-        )
-    header, stated = first.data, stated_of(recorder.events)
-    missing = next((key for key in STATED_ALWAYS if key not in header), None)
-    if missing is not None:
-        recorder.close()
-        raise DamagedLogError(folder / LOG_NAME, f"event 0: header.{missing} is missing")
+        raise
+
+
+def _stopped(recorder: Recorder) -> Stopped:
+    header, stated = header_of_stopped(recorder), stated_of(recorder.events)
     if header.get("parent"):
-        recorder.close()
         raise UsageError(
-            f"session {folder.name} is a child of {header['parent']}",
+            f"session {recorder.folder.name} is a child of {header['parent']}",
             id="child_session",
             hint=f"it goes on with its parent: harnessctl sessions resume {header['parent']}",
         )

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from harnessctl.domain.event import Event
+from harnessctl.domain.event import Event, EventType
+from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import read_trajectory
+from harnessctl.rlm.recorder import Recorder
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
+from tests.fakes import trajectories
 from tests.fakes.killing import processes_of, until
 from tests.fakes.runs import begin
 
@@ -201,3 +204,30 @@ def test_a_limit_of_tokens_holds_over_the_tree_and_over_a_stop(
     assert done["usage"]["total"]["tokens"] <= 13_000
     assert done["usage"]["nodes"]["root/alice"]["prompt"] == 10_000
     assert done["usage"]["total"]["tokens"] == sum(n["tokens"] for n in done["usage"]["nodes"].values())
+
+
+def test_a_forged_child_keeps_nobody_from_reading_the_tree_or_going_on(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    """Its header says next to nothing, and it names its own parent and itself as children."""
+    model = script({"content": "-", "code": "1"}, {"content": "Done."})
+    harnessctl("run", "--model", model, "--max-turns", "1", "x", cwd=repo.root, code=5)
+    root = Sessions(logs).folder("root")
+    child = "01JDXYZ0000000000000000000"
+    recorder = Recorder.open(root, SystemClock())
+    recorder.append(EventType.CHILD, {"child": child, "name": "alice", "state": "started"})
+    recorder.close()
+    again = [("child", {"child": who, "name": "x", "state": "started"}) for who in (root.name, child)]
+    trajectories.write(
+        trajectories.build([("header", {"session": child, "name": "alice"}), *again], child), root.parent
+    )
+    harnessctl("sessions", "list", "--all", cwd=repo.root)
+    harnessctl("sessions", "export", "--format", "html", root.name, cwd=repo.root)
+    lines = harnessctl("sessions", "export", root.name, cwd=repo.root).out.splitlines()
+    assert sum(json.loads(line)["type"] == "header" for line in lines) == 2
+    shown = harnessctl("sessions", "show", root.name, cwd=repo.root).out
+    assert shown.count("[it stands in this tree already]") == 2
+    done = harnessctl("sessions", "resume", "--json", "--max-turns", "9", root.name, cwd=repo.root).json()
+    assert done["answer"] == "Done."
+    told = next(e["text"] for e in Sessions(logs).of("repair") if e["what"] == "children")
+    assert "alice is interrupted (cut off when harnessctl stopped, and it cannot go on" in told
