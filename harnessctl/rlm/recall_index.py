@@ -98,7 +98,7 @@ def _looking(events: Sequence[Event], start: int, stop: int) -> set[int]:
         event = events[at]
         if event.type is EventType.CELL and looks_back(str(event.data.get("code"))):
             found |= {int(event.data.get("reply") or -1), -1 - int(event.data["cell"])}
-        elif event.type is EventType.RESULT and event.data.get("recalled"):
+        elif event.type is EventType.RESULT and event.data.get("recalled") and event.data.get("cell"):
             found.add(-1 - int(event.data["cell"]))
             found |= {
                 int(e.data.get("reply") or -1)

@@ -79,6 +79,13 @@ _STATED = {
 }
 _GATE_SPEC = {"name!": str, "command!": str, "inputs!": [str], "timeout_s": (_Count, float), "attempts": int}
 _VARIABLES = {"set": (_Each([str, str]), None), "gone": _WORDS, "more": (_Count, None)}
+_PROPOSAL = {
+    "session": _TEXT,
+    "events": [_Count],
+    **dict.fromkeys(("entry!", "summary!", "refused!"), str),
+    "update!": _TEXT,
+    "commit": _TEXT,
+}
 _CALL = {"id": _TEXT, "name!": str, **dict.fromkeys(("arguments", "code", "problem", "note"), _TEXT)}
 
 _TABLE: Mapping[EventType, Mapping[str, Any]] = {
@@ -148,8 +155,8 @@ _TABLE: Mapping[EventType, Mapping[str, Any]] = {
     EventType.GATE: {
         "name!": str,
         "command": _TEXT,
-        "status": str,
-        "ms": (_Count, float),
+        "status!": str,
+        "ms!": (_Count, float),
         "text": _TEXT,
         "changed_inputs": _WORDS,
         "left": (int, None),
@@ -162,7 +169,7 @@ _TABLE: Mapping[EventType, Mapping[str, Any]] = {
         "summary": (_Each(_TEXT), None),
         "text": _TEXT,
     },
-    EventType.CHECKPOINT: {"proposals": ([{"session": _TEXT, "entry!": str}], None)},
+    EventType.CHECKPOINT: {"proposals": ([_PROPOSAL], None)},
     EventType.REPAIR: {
         **_STATED,
         **dict.fromkeys(("what", "text", "entry", "file", "call"), _TEXT),

@@ -70,7 +70,9 @@ class Generator:
                 "message", id="m", **{"from": "user"}, to="root", text=self.text() or "hm", state="delivered"
             )
         elif chance < 0.9:
-            self.record("gate", name="g", command="make", status="failed", text=self.text() or "g", left=1)
+            self.record(
+                "gate", name="g", command="make", status="failed", text=self.text() or "g", left=1, ms=1
+            )
         elif chance < 0.93:
             self.record("repair", what="resume", text=self.text() or "picked up")
         elif chance < 0.94:

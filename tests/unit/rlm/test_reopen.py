@@ -186,7 +186,7 @@ def test_a_message_that_an_earlier_cell_showed_is_not_told_again(tmp_path: Path)
 def test_what_ended_before_a_gate_is_not_lost_again(tmp_path: Path) -> None:
     set_ = {"set": {"x": ["int", ""]}, "gone": [], "more": 0}
     steps = (reply("a"), cell(1, "a"), result(1, "a", variables=set_), reply(content="Done."))
-    gate = ("gate", {"name": "t", "status": "failed", "text": "no", "left": 1})
+    gate = ("gate", {"name": "t", "status": "failed", "text": "no", "left": 1, "ms": 1})
     note = Opened(tmp_path / "s", HEADER, TASK, REQUEST, *steps, gate).resume()[-1]
     assert "x (int)" not in note.data["text"]
     assert note.data["lost"] == {}

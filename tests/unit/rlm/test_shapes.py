@@ -145,6 +145,7 @@ LOG: tuple[tuple[str, dict[str, Any]], ...] = (
             "error": None,
             "signal": None,
             "variables": {"set": {"x": ["int", ""]}, "gone": ["y"], "more": 0},
+            "recalled": True,
         },
     ),
     (
@@ -193,7 +194,23 @@ LOG: tuple[tuple[str, dict[str, Any]], ...] = (
             "left": 0,
         },
     ),
-    ("checkpoint", {"why": "proposals", "proposals": [{"session": SESSION, "entry": "memory/a"}]}),
+    (
+        "checkpoint",
+        {
+            "why": "proposals",
+            "proposals": [
+                {
+                    "session": SESSION,
+                    "entry": "memory/a",
+                    "events": [10],
+                    "update": "u",
+                    "commit": "c",
+                    "summary": "s",
+                    "refused": "",
+                }
+            ],
+        },
+    ),
     (
         "end",
         {
@@ -277,7 +294,11 @@ def pick_up(stopped: Stopped) -> None:
     outline(events)
     standing(events)
     list(documents(events, 0, len(events)))
-    assert late_result(stopped, StillTree(stopped.root)) is not None
+    late = late_result(stopped, StillTree(stopped.root))
+    assert late is not None
+    # What is printed of it.
+    assert all({"name", "status", "ms"} <= gate.keys() for gate in late.result.gates)
+    assert all({"entry", "update", "summary", "refused"} <= made.keys() for made in late.result.proposals)
     (stopped.recorder.folder / "result.json").unlink()
     refuse_ended(stopped, "more", stopped.limits)
 
