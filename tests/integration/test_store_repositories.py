@@ -218,6 +218,14 @@ def test_a_submodule_has_a_harness_of_its_own(repo: Git, make_repo: Make) -> Non
     assert fsck_is_clean(sub)
 
 
+def test_a_key_without_a_value_is_true_as_git_has_it(repo: Git) -> None:
+    repo("config", "harness.branch", "harness")
+    with (repo.root / ".git/config").open("a") as file:
+        file.write("\trequireShared\n")
+    assert repo("config", "--type=bool", "harness.requireShared").strip() == "true"
+    assert store_of(repo).require_shared is True
+
+
 READ_CONFIG = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -171,11 +171,12 @@ class Repository:
     # -- configuration -------------------------------------------------------------------------
 
     def config(self, key: str) -> str | None:
-        """Value of a configuration key as git merges it, None when unset."""
+        """Value of a configuration key as git merges it, None when unset; a key without a value is true."""
         try:
-            return str(self.raw.config[key])
+            value = self.raw.config[key]
         except KeyError:
             return None
+        return "true" if value is None else str(value)
 
     def config_flag(self, key: str) -> bool:
         """Whether a configuration key is true, in any of the ways git knows."""
