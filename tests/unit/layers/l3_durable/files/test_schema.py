@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from harnessctl.config import describe_keys
 from harnessctl.domain.ids import new_ulid
 from harnessctl.domain.update import Actor, EntryChange, Evidence, ExcerptEvent, Record, RecordType, Verdict
 from harnessctl.layers.l3_durable.files import schema
@@ -162,6 +163,13 @@ def test_problems_name_the_place_and_never_the_value() -> None:
     assert [p.path for p in problems] == ["edits[0]", "edits[0].name"]
     assert "needs the keys 'description', 'content'" in problems[0].message
     assert "Secret" not in str(problems)
+
+
+def test_every_setting_that_a_repository_may_set_is_a_key_of_harness_toml() -> None:
+    tables = schema.load("harness_toml")["properties"]
+    keys = {f"{table}.{key}" for table, inner in tables.items() for key in inner.get("properties", ())}
+    rows = [row.split("`")[1] for row in describe_keys() if row.endswith("| yes |")]
+    assert keys == set(rows)
 
 
 def test_settings_that_belong_to_the_user_are_no_keys_of_the_repository() -> None:
