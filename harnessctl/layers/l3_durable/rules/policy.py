@@ -20,7 +20,7 @@ def check_policy(data: bytes) -> tuple[Finding, ...]:
         return (found(ENCODING, POLICY_FILE, message, line=data.count(b"\n", 0, error.start) + 1),)
     try:
         schema = tomllib.loads(text).get("schema", SCHEMA_VERSION)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         return (_broken(error),)
     if schema != SCHEMA_VERSION or isinstance(schema, bool):
         message = f"schema version {schema!r} is not known to this harnessctl, which reads {SCHEMA_VERSION}"
