@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,7 @@ def parse_toml(data: bytes, name: str) -> dict[str, Any]:
             id="bad_config",
             hint="no setting nests them: mend the file",
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of more digits than Python reads
         raise UsageError(
             f"{name} is not valid TOML: {error}", id="bad_config", hint=f"mend {name}"
         ) from error
@@ -192,6 +193,7 @@ def _dots_of_keys(text: str) -> Iterator[tuple[int, int]]:
 class _Key:
     """One setting: where it may be set, and how its text or TOML value is read.
 
+    :ivar read: what a value becomes, as TOML types it; ValueError for one of another type or range.
     :ivar user: whether the user's ``config.toml`` may set it.
     """
 
@@ -227,15 +229,11 @@ def gate_command(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("a whole number is wanted")
-    try:
-        number = int(value)
-    except ValueError:
-        raise ValueError("a whole number is wanted") from None
-    if number < 0:
+    if value < 0:
         raise ValueError("a number that is not negative is wanted")
-    return number
+    return value
 
 
 def _at_least_one(value: Any) -> int:
@@ -246,33 +244,21 @@ def _at_least_one(value: Any) -> int:
 
 
 def _amount(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("a number is wanted")
     try:
         number = float(value)
-    except ValueError:
-        raise ValueError("a number is wanted") from None
+    except OverflowError:  # a whole number of more digits than a float has room for
+        number = float("inf")
     if not 0 <= number < float("inf"):
         raise ValueError("a finite number that is not negative is wanted")
     return number
 
 
 def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
-    }
-    if str(value).lower() not in known:
+    if not isinstance(value, bool):
         raise ValueError("true or false is wanted")
-    return known[str(value).lower()]
+    return value
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -285,6 +271,29 @@ def _protocol(value: Any) -> str:
     if value not in ("auto", "tool", "fence"):
         raise ValueError("one of auto, tool, fence is wanted")
     return str(value)
+
+
+def _number_in(text: str) -> int | float | str:
+    """The number that ``text`` writes, else ``text`` itself, which no number's key takes."""
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(text)
+    return text
+
+
+def _flag_in(text: str) -> bool | str:
+    """As :func:`_number_in`, for the words that git knows for yes and no."""
+    yes, no = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+    return text.lower() in yes if text.lower() in (*yes, *no) else text
+
+
+#: How flags, the environment and git, where every value is a text, write what TOML has types for.
+_IN_TEXT: Mapping[Callable[[Any], Any], Callable[[str], Any]] = {
+    _count: _number_in,
+    _at_least_one: _number_in,
+    _amount: _number_in,
+    _flag: _flag_in,
+}
 
 
 _KEYS = (
@@ -330,6 +339,8 @@ def load_settings(
     :param harness: the parsed ``harness.toml`` of the pin.
     :raises UsageError: a value of the wrong form, naming source and key.
     """
+    for error in _no_tables(user, harness):
+        raise error
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for key in _KEYS:
@@ -347,6 +358,7 @@ def wrong_settings(
     harness: Mapping[str, Any] | None = None,
 ) -> Iterator[UsageError]:
     """What is wrong with each value of these sources, whichever of them wins: runs refuse it."""
+    yield from _no_tables(user, harness)
     for key in _KEYS:
         yield from _wrong(key, env, None, None, None)
         yield from _wrong(key, None, user, None, None)
@@ -356,6 +368,18 @@ def wrong_settings(
         _gates(harness)
     except UsageError as error:
         yield error
+
+
+def _no_tables(user: Mapping[str, Any] | None, harness: Mapping[str, Any] | None) -> Iterator[UsageError]:
+    """What stands where a table of settings belongs, so that no key in it would be read."""
+    for source, tables, keys in (
+        ("config.toml", user, [key for key in _KEYS if key.user]),
+        ("harness.toml", harness, [key for key in _KEYS if key.repository]),
+    ):
+        for name, key in {key.name.partition(".")[0]: key for key in keys}.items():
+            if not isinstance((tables or {}).get(name, {}), Mapping):
+                said = f"{source}: {name}: one table [{name}] is wanted"
+                yield UsageError(said, id="bad_config", hint=_mended(key, source))
 
 
 def _wrong(
@@ -408,8 +432,12 @@ def _first(
     ):
         if raw is None:
             continue
+        if isinstance(raw, str) and not source.endswith(".toml"):
+            value = _IN_TEXT.get(key.read, str)(raw)
+        else:
+            value = raw
         try:
-            return key.read(raw), source
+            return key.read(value), source
         except ValueError as error:
             raise UsageError(
                 f"{_said(key, source, raw)}: {error}", id="bad_config", hint=_mended(key, source)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,12 @@ from harnessctl.config import (
     Settings,
     describe_keys,
     load_settings,
+    one_setting,
     parse_toml,
     read_environment,
     unread_keys,
     user_config,
+    wrong_settings,
 )
 from harnessctl.domain.errors import UsageError
 
@@ -78,16 +81,49 @@ def test_budgets_and_gates_from_the_pin() -> None:
         ({"harness": {"gates": [{"name": "x"}]}}, "harness.toml"),
         ({"harness": {"gates": [{"name": "x", "command": " \n# y"}]}}, "harness.toml"),
         ({"flags": {"budgets.cost_usd": "nan"}}, "--max-cost"),
+        ({"env": {"HARNESSCTL_TURNS": "3.0"}}, "HARNESSCTL_TURNS"),
+        ({"git": {"harness.costUsd": "1" + "0" * 400}}, "git config"),
+        ({"harness": {"budgets": {"cost_usd": 10**400}}}, "harness.toml"),
+        ({"harness": {"budgets": {"turns": "3"}}}, "harness.toml: budgets.turns: a whole number"),
+        ({"harness": {"budgets": {"cost_usd": "1.5"}}}, "harness.toml: budgets.cost_usd: a number"),
+        ({"user": {"prompt": {"tokens": 2e3}}}, "config.toml: prompt.tokens: a whole number"),
+        ({"user": {"run": {"protocol": ["tool"]}}}, "config.toml: run.protocol"),
+        ({"harness": {"review": {"require_shared": "yes"}}}, "require_shared: true or false"),
+        ({"user": {"review": {"require_shared": 1}}}, "require_shared: true or false"),
+        ({"user": {"secrets": {"allow": "sha256:x"}}}, "secrets.allow: a list of texts"),
+        ({"harness": {"gates": [{"name": "x", "command": "y", "timeout_s": "9"}]}}, "gate 1: a number"),
+        ({"harness": {"gates": [{"name": "x", "command": "y", "attempts": True}]}}, "gate 1: a whole"),
+        ({"harness": {"budgets": [{"turns": 3}]}}, r"harness.toml: budgets: one table \[budgets\]"),
+        ({"user": {"model": "openai/gpt-4o"}}, r"config.toml: model: one table \[model\]"),
     ],
 )
-def test_bad_values_name_their_source(where: dict[str, object], source: str) -> None:
-    with pytest.raises(UsageError, match=source):
-        load_settings(**where)  # type: ignore[arg-type]
+def test_bad_values_name_their_source(where: dict[str, Any], source: str) -> None:
+    with pytest.raises(UsageError, match=source) as caught:
+        load_settings(**where)
+    if "flags" not in where:
+        assert [str(error) for error in wrong_settings(**where)] == [str(caught.value)]
 
 
-def test_bad_toml_names_the_file() -> None:
+def test_where_every_value_is_a_text_numbers_and_flags_are_read_from_it() -> None:
+    env = {"HARNESSCTL_TURNS": "3", "HARNESSCTL_COST_USD": "1", "HARNESSCTL_MODEL": "7"}
+    settings = load_settings(env=env, git={"harness.cellS": "2.5"})
+    assert (settings.limits.turns, settings.limits.cost_usd, settings.limits.cell_s) == (3, 1.0, 2.5)
+    assert settings.model == "7"
+    for text, means in (
+        ("true", True),
+        ("Yes", True),
+        ("on", True),
+        ("1", True),
+        ("no", False),
+        ("0", False),
+    ):
+        assert one_setting("review.require_shared", git={"harness.requireShared": text}) is means
+
+
+@pytest.mark.parametrize("data", [b"[run\n", b"\xff", b"x = " + b"9" * 5000])
+def test_bad_toml_names_the_file(data: bytes) -> None:
     with pytest.raises(UsageError, match=r"x/harness\.toml"):
-        parse_toml(b"[run\n", "x/harness.toml")
+        parse_toml(data, "x/harness.toml")
 
 
 DOTS = "." * 80
