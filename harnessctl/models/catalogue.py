@@ -8,12 +8,13 @@ from pathlib import Path
 
 from harnessctl.config import Environment, Settings
 from harnessctl.domain.errors import MissingExtraError, UsageError, install_hint
+from harnessctl.domain.ids import suggestion
 from harnessctl.layers.l0_weights import ModelIdentity
-from harnessctl.models.litellm_client import LitellmClient, preload
+from harnessctl.models.litellm_client import LitellmClient, can_route, preload
 from harnessctl.models.local import LocalClient, local_identity, require_local
 from harnessctl.models.local_weights import OnProgress
 from harnessctl.models.port import ModelClient
-from harnessctl.models.prices import lookup, run_extra_installed
+from harnessctl.models.prices import lookup, providers, run_extra_installed
 from harnessctl.models.script import read_script
 from harnessctl.models.scripted import ScriptedClient
 
@@ -135,12 +136,22 @@ def _litellm(name: str, settings: Settings, environment: Environment) -> ModelSo
 
 
 def _identity(name: str, settings: Settings) -> tuple[ModelIdentity, str]:
-    """Identity and litellm's name for the model, from the table that ships with litellm."""
+    """Identity and litellm's name for the model, from the table that ships with litellm.
+
+    A provider that is in none of its files may still be one: litellm is asked, which imports it.
+    """
     facts = lookup(name)
     provider, slash, bare = name.partition("/")
     if slash and not (provider.strip() and bare.strip()):
         raise UsageError(
             f"{name!r} names no model", id="bad_model", hint="write provider/name, as in openai/gpt-4o"
+        )
+    if facts is None and slash and provider not in providers() and not can_route(name, settings.api_base):
+        near = suggestion(provider, providers())
+        raise UsageError(
+            f"no provider is known as {provider!r}, which {name!r} begins with",
+            id="unknown_model",
+            hint=f"{near}write provider/name, as in openai/gpt-4o; at an endpoint of your own, openai/{name}",
         )
     if facts is None and not slash:
         if not settings.api_base:

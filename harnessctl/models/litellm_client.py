@@ -77,6 +77,16 @@ def preload() -> None:
     threading.Thread(target=load_litellm, name="load-litellm", daemon=True).start()
 
 
+def can_route(name: str, api_base: str | None) -> bool:
+    """Whether litellm can tell whom to ask for the model ``name``; imports it."""
+    litellm = load_litellm()
+    try:
+        litellm.get_llm_provider(name, api_base=api_base)
+    except litellm.BadRequestError:
+        return False
+    return True
+
+
 class LitellmClient:
     """A :class:`harnessctl.models.port.ModelClient` for any name litellm knows.
 

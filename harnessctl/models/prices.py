@@ -1,6 +1,6 @@
-"""Windows, prices and capabilities of known models, from the table that ships with litellm.
+"""Windows, prices and capabilities of known models, and known providers, from what ships with litellm.
 
-Read as a file: importing litellm costs seconds, the table 40 ms. Nothing is looked up on a network.
+Read as files: importing litellm costs seconds, the table 40 ms. Nothing is looked up on a network.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from harnessctl.layers.l0_weights import Price
 
 _TABLE = "model_prices_and_context_window_backup.json"
+#: What each provider offers; names some of whom the table lists no model.
+_PROVIDERS = "provider_endpoints_support_backup.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,24 @@ def run_extra_installed() -> bool:
     return find_spec("litellm") is not None
 
 
-@lru_cache(maxsize=1)
-def _table() -> Mapping[str, Any]:
+@lru_cache(maxsize=2)
+def _shipped(file: str) -> Mapping[str, Any]:
     spec = find_spec("litellm")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         try:
-            table: Mapping[str, Any] = json.loads((Path(folder) / _TABLE).read_bytes())
+            table: Mapping[str, Any] = json.loads((Path(folder) / file).read_bytes())
             return table
         except (OSError, ValueError):
             continue
     return {}
+
+
+def providers() -> set[str]:
+    """Names of providers that models' names may begin with; litellm itself knows a few more."""
+    rows = _shipped(_TABLE).values()
+    return {str(row.get("litellm_provider", "")) for row in rows} | {
+        *_shipped(_PROVIDERS).get("providers", ())
+    }
 
 
 def lookup(name: str) -> ModelFacts | None:
@@ -54,7 +64,7 @@ def lookup(name: str) -> ModelFacts | None:
 
     ``provider/name`` falls back to the bare name, if the table lists that under the same provider.
     """
-    table = _table()
+    table = _shipped(_TABLE)
     provider, _, bare = name.partition("/")
     row = table.get(name)
     if row is None and bare:

@@ -332,10 +332,15 @@ def test_status_names_settings_of_the_wrong_form_and_slips(harnessctl: Run, repo
     assert "set model.api_base in config.toml, or in HARNESSCTL_API_BASE" in done.err
 
 
-@pytest.mark.parametrize("model", ["/", "openai/", "/gpt-4o"])
-def test_half_a_models_name_is_refused_at_once(harnessctl: Run, repo: Git, logs: Logs, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [("/", "bad_model"), ("openai/", "bad_model"), ("/gpt-4o", "bad_model"), ("foo/bar", "unknown_model")],
+)
+def test_a_name_of_no_model_is_refused_at_once(
+    harnessctl: Run, repo: Git, logs: Logs, model: str, error: str
+) -> None:
     refused = harnessctl("run", "--json", "--model", model, "x", cwd=repo.root, code=2).json()
-    assert refused["error"]["id"] == "bad_model"
+    assert refused["error"]["id"] == error
     assert not list(logs.state.glob("harnessctl/*/sessions/*"))
 
 

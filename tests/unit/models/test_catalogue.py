@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,27 @@ def test_a_bare_name_that_nobody_knows() -> None:
     """The error says how names look."""
     with pytest.raises(UsageError, match="no model is known as 'my-own'"):
         find("my-own")
+
+
+def test_a_provider_that_nobody_knows() -> None:
+    """litellm is asked last: it knows some that its files do not name, and whom an endpoint belongs to."""
+    with pytest.raises(UsageError, match="no provider is known as 'opnai'") as caught:
+        find("opnai/gpt-4o")
+    assert (caught.value.id, "did you mean 'openai'?" in caught.value.hint) == ("unknown_model", True)
+    assert str(find("aiohttp_openai/x").identity) == "aiohttp_openai/x"
+    at_groq = Settings(api_base="https://api.groq.com/openai/v1")
+    assert str(find("meta-llama/x", at_groq).identity) == "meta-llama/x"
+
+
+def test_a_provider_of_litellms_files_is_taken_without_litellm() -> None:
+    code = (
+        "import sys\nfrom harnessctl.config import Settings, read_environment\n"
+        "from harnessctl.models.catalogue import resolve\n"
+        "for name in ('anthropic/x', 'hosted_vllm/x', 'openrouter/a/b'):\n"
+        "    resolve(name, Settings(), read_environment())\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_name_with_an_address_is_refused() -> None:
