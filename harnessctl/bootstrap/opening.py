@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def store(environment: Environment | None = None, *, lenient: bool = False) -> HarnessStore:
     """The harness of the repository around the current folder.
 
-    :param lenient: the user's own settings may be unreadable; :func:`wrong_settings` says so.
+    :param lenient: the user's own settings and HEAD may be unreadable; ``doctor`` says so.
     :raises HarnessError: there is no repository, or one that cannot be used, in words.
     """
     from harnessctl.layers.l3_durable.store import open_store
@@ -43,7 +43,7 @@ def store(environment: Environment | None = None, *, lenient: bool = False) -> H
         if not lenient:
             raise
         allow = ()
-    return open_store(here(), environment, allow=allow)
+    return open_store(here(), environment, allow=allow, lenient=lenient)
 
 
 def here() -> Path:
@@ -112,14 +112,20 @@ def wrong_settings(environment: Environment, harness: HarnessStore) -> tuple[Har
     return tuple(found)
 
 
-def unread_settings(environment: Environment, harness: HarnessStore, commit: str) -> tuple[str, ...]:
-    """A sentence for each setting that nothing reads: the user's, git's, the policy's at ``commit``."""
+def unread_settings(
+    environment: Environment, harness: HarnessStore, commit: str | None = None
+) -> tuple[str, ...]:
+    """A sentence for each setting that nothing reads: the user's, git's, the policy's at ``commit``.
+
+    :param commit: "" for no policy; by default what unpinned runs follow.
+    """
     from harnessctl.layers.l3_durable.content import POLICY
 
     policy, user = {}, {}
     with suppress(HarnessError):  # said elsewhere, with what to do
         user = user_config(environment)
     with suppress(HarnessError):
+        commit = harness.place.tip() if commit is None else commit
         policy = parse_toml((harness.content(commit).read(POLICY) if commit else b"") or b"", POLICY)
     names = harness.repository.config_names("harness.")
     return unread_keys(user=user, git=names, harness=policy, env=environment.variables)

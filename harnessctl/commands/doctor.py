@@ -110,6 +110,14 @@ def _treat(repair: Repair) -> Diagnosis:
 
 
 def _all(store: HarnessStore) -> Iterator[Repair]:
+    """What is wrong; a HEAD that cannot be read is said once, not by each look that needs it."""
+    damaged = tuple(repairs.damaged_head(store.place))
+    yield from damaged
+    said = {(head.id, head.remedy) for head in damaged}
+    yield from (one for one in _looks(store) if (one.id, one.remedy) not in said)
+
+
+def _looks(store: HarnessStore) -> Iterator[Repair]:
     yield from repairs.stale_locks(store.place)
     yield from repairs.left_over_files(store.place)
     yield from _unusable(store.state_path)

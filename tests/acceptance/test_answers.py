@@ -358,3 +358,24 @@ def test_status_before_the_first_commit_says_so(harnessctl: Run, tmp_path: Path)
     subprocess.run(["git", "init", "-q", tmp_path / "new"], check=True)
     harnessctl("init", "--in-tree", cwd=tmp_path / "new")
     assert "nothing is committed yet: runs read nothing" in harnessctl("status", cwd=tmp_path / "new").out
+
+
+@pytest.mark.parametrize("how", ["branch", "in-tree", "in-tree, not set up here", "none"])
+@pytest.mark.parametrize(("name", "text"), [("HEAD", "garbage\n"), ("refs/heads/main", "")])
+def test_doctor_names_a_damaged_head_and_goes_on(
+    harnessctl: Run, repo: Git, how: str, name: str, text: str
+) -> None:
+    if how != "none":
+        harnessctl("init", *([] if how == "branch" else ["--in-tree"]), cwd=repo.root)
+        repo("add", "-A")
+        repo("commit", "-q", "-m", "harness")
+    if how == "in-tree, not set up here":
+        repo("config", "--remove-section", "harness")
+    repo.write(f".git/{name}", text)
+    (repo.root / ".git/packed-refs.lock").touch()
+    os.utime(repo.root / ".git/packed-refs.lock", (1, 1))
+    head, *others = harnessctl("doctor", "--json", cwd=repo.root, code=1).json()
+    lost = ["lost_harness"] if (how, name) == ("in-tree", "refs/heads/main") else []
+    assert [head["id"], *(one["id"] for one in others)] == ["bad_head", "stale_lock", *lost]
+    assert f"{repo.root / '.git' / name} is damaged" in head["what"]
+    assert f".git/logs/{name} lists where it was" in head["remedy"]

@@ -571,9 +571,14 @@ class HarnessStore:
         return Landed(record, commit, lock, self.pushed(commit), pinned, unread, (), warnings)
 
 
-def open_store(start: Path, environment: Environment, *, allow: Iterable[str] = ()) -> HarnessStore:
-    """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`."""
-    return HarnessStore(find_place(Repository.open(start), environment), allow)
+def open_store(
+    start: Path, environment: Environment, *, allow: Iterable[str] = (), lenient: bool = False
+) -> HarnessStore:
+    """The store of the repository around ``start``; errors as :func:`git.opening.open_raw`.
+
+    :param lenient: as of :func:`find_place`.
+    """
+    return HarnessStore(find_place(Repository.open(start), environment, lenient=lenient), allow)
 
 
 def _lock_now(path: Path) -> str | None:

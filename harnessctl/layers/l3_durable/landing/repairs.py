@@ -179,6 +179,14 @@ def odd_mode(place: Place) -> Iterator[Repair]:
         yield Repair("bad_config", what, remedy)
 
 
+def damaged_head(place: Place) -> Iterator[Repair]:
+    """HEAD, or the branch that it names, which cannot be read: no run begins."""
+    try:
+        _ = place.repository.head_commit
+    except HarnessError as error:
+        yield Repair(error.id, error.message, error.hint)
+
+
 def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
     """A branch that should hold the harness and does not: moved or removed with git, or damaged."""
     stated = place.repository.config(MODE_KEY) == Mode.BRANCH.value
@@ -254,7 +262,10 @@ def _is_lost(repository: Repository, file: TreeFile) -> bool:
 
 def _looked_at(place: Place, pinned: str) -> list[str]:
     """What is followed, landed and pinned, each once."""
-    return list(dict.fromkeys(filter(None, [place.tip() or "", *place.landed_tips(), pinned])))
+    followed = None
+    with suppress(HarnessError):  # :func:`damaged_head` names it
+        followed = place.tip()
+    return list(dict.fromkeys(filter(None, [followed, *place.landed_tips(), pinned])))
 
 
 def broken_policies(place: Place, pinned: str) -> Iterator[Repair]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harnessctl.config import Environment, one_setting, parse_toml, user_config
-from harnessctl.domain.errors import NotFoundError, UsageError
+from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.pin import Mode
 from harnessctl.layers.l3_durable.content import POLICY, Content
@@ -130,17 +130,22 @@ def not_initialised() -> NotFoundError:
     return NotFoundError("this repository has no harness", id="not_initialised", hint="harnessctl init")
 
 
-def find_place(repository: Repository, environment: Environment) -> Place:
-    """Work out mode and branch; reads configuration, the lock and refs, changes nothing."""
+def find_place(repository: Repository, environment: Environment, *, lenient: bool = False) -> Place:
+    """Work out mode and branch; reads configuration, the lock and refs, changes nothing.
+
+    :param lenient: take a HEAD that cannot be read for one without a harness.
+    """
     branch, mode = _branch(repository), None
     stated = repository.config(MODE_KEY)
     remote = _remote(repository, branch or DEFAULT_BRANCH)
     if stated == Mode.IN_TREE.value:
         mode = Mode.IN_TREE
     elif branch and _has_harness(repository, branch, remote):
-        beside_code = stated is None and _in_head(repository) and _is_code(repository, branch, remote)
+        beside_code = (
+            stated is None and _in_head(repository, lenient) and _is_code(repository, branch, remote)
+        )
         mode = Mode.IN_TREE if beside_code else Mode.BRANCH
-    elif _in_head(repository):
+    elif _in_head(repository, lenient):
         mode = Mode.IN_TREE
     if mode is Mode.IN_TREE:
         branch = repository.config(BRANCH_KEY) or default_branch(repository)
@@ -191,8 +196,13 @@ def _is_code(repository: Repository, branch: str, remote: str) -> bool:
     return code is not None and any(merge_base(repository, code, tip) is not None for tip in tips)
 
 
-def _in_head(repository: Repository) -> bool:
-    head = repository.head_commit
+def _in_head(repository: Repository, lenient: bool) -> bool:
+    try:
+        head = repository.head_commit
+    except HarnessError:
+        if not lenient:
+            raise
+        return False
     return head is not None and repository.folder(repository.commit(head).tree, HARNESS_DIR) is not None
 
 
