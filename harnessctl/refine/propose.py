@@ -39,8 +39,6 @@ ATTEMPTS = 2
 #: Characters of a failed reply that go back to the model, and of a summary in a commit's subject.
 SHOWN_REPLY = 6_000
 MAX_SUMMARY = 200
-#: Characters told of what was wrong with the first reply.
-MAX_TOLD = 300
 #: What mends a model that could not be asked, by the error's kind.
 _REMEDIES = {"auth": "set a key that the provider takes, or name another --model"}
 
@@ -147,8 +145,8 @@ class Refiner:
     ) -> ModelReply:
         model = self._client.identity
         request = ModelRequest(messages, False, reply_tokens(model), CONSUMER, place, self._params)
-        wrong = "; ".join(str(problem) for problem in failed[-1].problems) if failed else ""
-        again = f" once more, to mend its reply ({self._secrecy.mask(wrong)[:MAX_TOLD]})" if failed else ""
+        wrong = _in_short(failed[-1].problems) if failed else ""
+        again = f" once more, to mend its reply ({wrong})" if failed else ""
         self._tell(f"asks {model}{again}: about {self._client.count_tokens(messages):,} tokens to read")
         try:
             answer = await self._client.complete(request, on_wait=self._waits)
@@ -157,7 +155,7 @@ class Refiner:
             where = self._keep(failed) if failed else ""
             refused = f", and its first reply could not be used: {wrong}" if failed else ""
             raise HarnessError(
-                f"the model gave no answer: {self._secrecy.mask(str(error) + refused)}",
+                f"the model gave no answer: {self._secrecy.mask(str(error))}{refused}",
                 id="provider_error",
                 hint=where or _REMEDIES.get(error.kind, "try again later, or with another --model"),
             ) from None
@@ -203,10 +201,9 @@ class Refiner:
         return FailedAttempt(mask(reply), tuple(Problem(mask(p.path), mask(p.message)) for p in problems))
 
     def _unusable(self, failed: list[FailedAttempt]) -> HarnessError:
-        problems = failed[-1].problems
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        wrong = _in_short(failed[-1].problems)
         return HarnessError(
-            f"the refiner's reply could not be used, also not after one repair: {problems[0]}{more}",
+            f"the refiner's reply could not be used, also not after one repair: {wrong}",
             id="bad_refiner_reply",
             hint=self._keep(failed),
         )
@@ -246,6 +243,11 @@ def _repair(failed: FailedAttempt) -> tuple[Message, ...]:
             "Answer once more with the whole JSON object, mended. Leave out edits that cannot be mended.",
         ),
     )
+
+
+def _in_short(problems: tuple[Problem, ...]) -> str:
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
 
 
 def _one_line(text: str) -> str:
