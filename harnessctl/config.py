@@ -214,6 +214,8 @@ def _git_only(name: str) -> _Key:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a non-empty text is wanted")
+    if "\0" in value:
+        raise ValueError("a text without NUL is wanted")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,14 +57,15 @@ def resolve(
         raise not_configured(environment)
     kind, _, rest = name.partition(":")
     if kind == "scripted" and rest:
-        script = read_script(Path(rest).expanduser())
+        file = _path(rest)
+        script = read_script(file)
         identity = _protocol(script.identity, settings)
-        found = f"scripted:{Path(rest).expanduser().absolute()}"
+        found = f"scripted:{file.absolute()}"
         return ModelSource(
             identity, lambda: ScriptedClient(replace(script, identity=identity)), _nothing, found
         )
     if name == "local" or (kind == "local" and rest):
-        return _local(Path(rest).expanduser() if rest else None, settings, environment, on_progress)
+        return _local(_path(rest) if rest else None, settings, environment, on_progress)
     return _litellm(name, settings, environment)
 
 
@@ -77,6 +79,11 @@ def not_configured(environment: Environment) -> UsageError:
         f'or for good, under [run] in {environment.config_home / "config.toml"}: model = "openai/gpt-4o"\n'
         f"or run one here, without a key: {install_hint('local')}, then --model local",
     )
+
+
+def _path(text: str) -> Path:
+    """``text`` as a path; ``~name`` of nobody stays as it is."""
+    return Path(os.path.expanduser(text))
 
 
 def _nothing() -> None:

@@ -86,6 +86,7 @@ def test_budgets_and_gates_from_the_pin() -> None:
         ({"harness": {"budgets": {"cost_usd": 10**400}}}, "harness.toml"),
         ({"harness": {"budgets": {"turns": "3"}}}, "harness.toml: budgets.turns: a whole number"),
         ({"harness": {"budgets": {"cost_usd": "1.5"}}}, "harness.toml: budgets.cost_usd: a number"),
+        ({"harness": {"run": {"python": "a\0b"}}}, "harness.toml: run.python: a text without NUL"),
         ({"user": {"prompt": {"tokens": 2e3}}}, "config.toml: prompt.tokens: a whole number"),
         ({"user": {"run": {"protocol": ["tool"]}}}, "config.toml: run.protocol"),
         ({"harness": {"review": {"require_shared": "yes"}}}, "require_shared: true or false"),

@@ -97,7 +97,7 @@ def _is_inside(path: str, root: Path) -> bool:
 
 def _named(text: str, base: Path, why: str) -> PythonChoice:
     """The interpreter called ``text``: a path, from ``base`` where it is relative, or a program on PATH."""
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if os.sep in text or (base / path).is_dir():
         path = base / path
     if path.is_dir():

@@ -34,6 +34,11 @@ def test_scripted(script: Path) -> None:
     assert isinstance(source.build(), ScriptedClient)
 
 
+def test_a_script_of_a_user_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="cannot read the script ~nobody-here/x"):
+        find("scripted:~nobody-here/x")
+
+
 def test_the_users_protocol_and_window_win(script: Path) -> None:
     """For every kind of model."""
     source = find(f"scripted:{script}", Settings(protocol="fence", window=500))

@@ -78,9 +78,10 @@ def test_a_relative_flag_counts_from_the_current_folder(root: Path, monkeypatch:
     assert choose_python(root, flag="env/bin/python").path == str(folder / "bin" / "python")
     monkeypatch.chdir(folder / "bin")
     assert choose_python(root, flag="./python").path == str(folder / "bin" / "python")
-    with pytest.raises(UsageError) as caught:
-        choose_python(root, flag="./python3000")
-    assert f"there is no {folder / 'bin' / 'python3000'}" in caught.value.message
+    for name in ("./python3000", "~nobody-here/env"):
+        with pytest.raises(UsageError) as caught:
+            choose_python(root, flag=name)
+        assert f"there is no {folder / 'bin' / name}" in caught.value.message
 
 
 def test_a_named_one_that_cannot_is_an_error(root: Path, bare: Path) -> None:
