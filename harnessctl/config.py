@@ -400,6 +400,7 @@ def _wrong(
 def one_setting(
     name: str,
     *,
+    env: Mapping[str, str] | None = None,
     user: Mapping[str, Any] | None = None,
     git: Mapping[str, str] | None = None,
     harness: Mapping[str, Any] | None = None,
@@ -411,7 +412,7 @@ def one_setting(
     :raises UsageError: as :func:`load_settings`, for this one value.
     """
     key = next(key for key in _KEYS if key.name == name)
-    found = _first(key, {}, {}, user, git or {}, harness)
+    found = _first(key, {}, env or {}, user, git or {}, harness)
     return None if found is None else found[0]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harnessctl import config
 from harnessctl.config import (
     GIT_KEYS,
+    PROMPT_TOKENS,
     Environment,
     Settings,
     load_settings,
@@ -86,13 +87,22 @@ def settings(
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Settings for work on ``snapshot``: flags, environment, user, git, the snapshot's policy."""
-    return load_settings(
-        flags=flags,
-        env=environment.variables,
-        user=user_config(environment),
-        git=_in_git(harness),
-        harness=parse_toml(snapshot.policy, "harness.toml"),
-    )
+    return load_settings(flags=flags, **_sources(environment, harness, snapshot))
+
+
+def prompt_tokens(environment: Environment, harness: HarnessStore, snapshot: Snapshot) -> int:
+    """As of :func:`settings`, for verbs that look at entries: nothing else needs to be right for them."""
+    found: int | None = one_setting("prompt.tokens", **_sources(environment, harness, snapshot))
+    return PROMPT_TOKENS if found is None else found
+
+
+def _sources(environment: Environment, harness: HarnessStore, snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "env": environment.variables,
+        "user": user_config(environment),
+        "git": _in_git(harness),
+        "harness": parse_toml(snapshot.policy, "harness.toml"),
+    }
 
 
 def _in_git(harness: HarnessStore) -> dict[str, str]:

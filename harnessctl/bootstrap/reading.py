@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harnessctl.bootstrap.opening import settings, store
+from harnessctl.bootstrap.opening import prompt_tokens, store
 from harnessctl.config import read_environment
 
 if TYPE_CHECKING:
@@ -57,5 +57,5 @@ def diff(before: str | None, after: str | None, entry: str | None) -> Difference
 
     environment = read_environment()
     harness = store(environment)
-    budget = settings(environment, harness, harness.landed_snapshot()).prompt_tokens
+    budget = prompt_tokens(environment, harness, harness.landed_snapshot())
     return use_case.diff(harness, before, after, entry=entry, prompt_tokens=budget)

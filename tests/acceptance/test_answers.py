@@ -305,6 +305,16 @@ def test_doctor_names_every_setting_of_the_wrong_form(
     assert refused.json()["error"]["hint"] in {one["remedy"] for one in found}
 
 
+def test_a_diff_needs_no_setting_but_its_own(harnessctl: Run, repo: Git) -> None:
+    store = started(repo)
+    add(store, "tabs", "Use tabs.")
+    environment = {**os.environ, "HARNESSCTL_TURNS": "many"}
+    assert "memory/tabs" in harnessctl("diff", "harness~1", "harness", cwd=repo.root, env=environment).out
+    environment |= {"HARNESSCTL_PROMPT_TOKENS": "-1"}
+    refused = harnessctl("diff", "harness~1", "harness", cwd=repo.root, env=environment, code=2)
+    assert "HARNESSCTL_PROMPT_TOKENS=-1" in refused.err
+
+
 def test_a_config_that_is_no_toml_is_a_finding_among_others(harnessctl: Run, repo: Git, logs: Logs) -> None:
     started(repo)
     config = logs.state.parent / "config/harnessctl/config.toml"
