@@ -18,14 +18,15 @@ it (`run --trust`). Keys themselves are read from your environment by the provid
 
 `harness.toml` is changed like code. In-tree it lies in the work tree; in branch mode on the harness branch:
 `git worktree add ../harness harness`, edit and commit there, `git worktree remove ../harness`, then
-`harnessctl pin`. A value of the wrong form is refused by `check` and by runs; `doctor` names each, wherever
-it is set.
+`harnessctl pin`. In both files numbers and `true` or `false` stand without quotes. A value of the wrong form
+is refused by `check` and by runs; `doctor` names each, wherever it is set.
 
 Of `harness.toml`, `review` and `secrets` count as they are at the landed tip. What `secrets.allow` lists in
 your own file and in the landed policy is allowed together.
 
-A key of the user's or of git's that nothing reads is no error: `run`, `status` and `doctor` name it, with
-what was perhaps meant. In `harness.toml` `check` refuses it (HRN216), and a run says so.
+A variable `HARNESSCTL_…`, a key of your own file or one of git's `harness.*` that nothing reads is no error:
+`run`, `status` and `doctor` name it, with what was perhaps meant. In `harness.toml` `check` refuses it
+(HRN216), and a run says so.
 
 | setting | environment | your `config.toml` | git | `harness.toml` |
 |---|---|---|---|---|

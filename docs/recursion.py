@@ -217,7 +217,7 @@ $ harnessctl sessions show
 ```
 
 The last lines are the tree with what each session used. The server counted {shown.tokens:,} tokens: the
-same. Prices are those that ship with harnessctl for the model's name.
+same. Prices are those that ship with litellm for the model's name.
 
 ## What a child ran
 ```python
