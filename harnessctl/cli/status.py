@@ -14,6 +14,7 @@ from harnessctl.domain.pin import Mode
 
 if TYPE_CHECKING:
     from harnessctl.commands.status import Status
+    from harnessctl.layers.l3_durable.store import HarnessStore
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
@@ -30,12 +31,13 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     elif found.lost:
         _tell_wrong(found)
     else:
-        _tell(found, shared_only=store.require_shared)
+        _tell(found, store)
 
 
-def _tell(found: Status, *, shared_only: bool) -> None:
+def _tell(found: Status, store: HarnessStore) -> None:
     if found.mode is None:
         say("no harness here: runs work with an empty one; harnessctl init starts one")
+        _tell_wrong(found)
         return
     where = (
         f"branch '{found.branch}'"
@@ -55,7 +57,7 @@ def _tell(found: Status, *, shared_only: bool) -> None:
         say(f"  {found.problem.hint}")
     if found.unread:
         read_it = f"git merge {found.branch}" if found.pinned == "at HEAD" else "harnessctl pin"
-        if shared_only and not found.pushed and found.pinned != "at HEAD":
+        if not found.pushed and found.pinned != "at HEAD" and store.require_shared:
             read_it = "harnessctl sync" + (f", then {read_it}" if found.pinned == "pinned" else "")
         say(f"{_count(found.unread, 'landed update')} that the next run does not read: {read_it}")
     _tell_wrong(found)

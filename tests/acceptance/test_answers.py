@@ -334,12 +334,22 @@ def test_status_names_settings_of_the_wrong_form_and_slips(harnessctl: Run, repo
     started(repo)
     repo("config", "harness.turns", "abc")
     repo("config", "harness.apiBase", "http://127.0.0.1:1")
+    repo("config", "harness.requireShared", "maybe")
     environment = {**os.environ, "HARNESSCTL_WINDOW": "wide", "HARNESSCTL_TURN": "3"}
     done = harnessctl("status", cwd=repo.root, env=environment)
     assert "wrong: git config: budgets.turns: a whole number is wanted" in done.out
     assert "wrong: HARNESSCTL_WINDOW=wide: a whole number is wanted" in done.out
+    assert "wrong: git config: review.require_shared: true or false is wanted" in done.out
     assert "'HARNESSCTL_TURN' is read by nothing. did you mean 'HARNESSCTL_TURNS'?" in done.err
     assert "set model.api_base in config.toml, or in HARNESSCTL_API_BASE" in done.err
+
+
+def test_status_without_a_harness_names_what_keeps_runs_from_beginning(harnessctl: Run, repo: Git) -> None:
+    repo("config", "harness.mode", "branches")
+    done = harnessctl("status", cwd=repo.root, env={**os.environ, "HARNESSCTL_TURNS": "many"})
+    assert "no harness here" in done.out
+    assert "wrong: git configuration harness.mode is 'branches'" in done.out
+    assert "wrong: HARNESSCTL_TURNS=many: a whole number is wanted" in done.out
 
 
 @pytest.mark.parametrize(
