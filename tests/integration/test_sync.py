@@ -257,6 +257,13 @@ def test_where_policy_wants_it_no_landing_moves_the_lock(team: Git) -> None:
     assert store_of(team).pin().commit == before
 
 
+def test_a_policy_that_asks_in_the_wrong_words_asks(repo: Git, origin: Git, tmp_path: Path) -> None:
+    assert not store_of(repo).require_shared
+    with Hand(repo, tmp_path / "hand") as hand:
+        hand.commit("policy", **{".harness/harness.toml": SHARED.replace("true", '"yes"')})
+    assert store_of(repo).require_shared
+
+
 def test_what_a_team_agreed_on_is_not_lifted_by_a_commit_of_ones_own(team: Git, tmp_path: Path) -> None:
     with Hand(team, tmp_path / "hand") as hand:
         hand.commit("my way", **{".harness/harness.toml": "schema = 1\n"})

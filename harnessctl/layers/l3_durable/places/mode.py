@@ -103,9 +103,12 @@ class Place:
     def _asks_for_shared(self, tip: str) -> bool:
         try:
             policy = parse_toml(Content(self.repository, tip).read(POLICY) or b"", POLICY)
-            return bool(one_setting("review.require_shared", harness=policy))
         except UsageError:  # a load rule names it; what it would have asked for cannot be told
             return False
+        try:
+            return bool(one_setting("review.require_shared", harness=policy))
+        except UsageError:  # somebody asked, in other words than true
+            return True
 
     def landing_tip(self) -> str:
         """Commit of the local branch, on which landings are made.
