@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from harnessctl.domain.contents import MOST_READ
+from harnessctl.domain.errors import HarnessError
+from harnessctl.layers.l3_durable.git import worktree
 from harnessctl.layers.l3_durable.git.cli import run_git
 from harnessctl.layers.l3_durable.git.kept_trees import GRACE_S, sweep
 from harnessctl.layers.l3_durable.git.worktree import MAX_KEPT, GitWorkTree
@@ -409,19 +411,84 @@ def _empty(repo: Git, keep: Path) -> str:
     return GitWorkTree(repo.root, keep, os.environ).tree_hash()
 
 
-def test_a_pipe_in_the_place_of_a_nested_config_holds_nothing_up(repo: Git, tree: WorkTree) -> None:
-    before = tree.tree_hash()
-    repo("init", "-q", "vendor")
+HASH = (
+    "import os, sys; from pathlib import Path;"
+    "from harnessctl.layers.l3_durable.git import worktree;"
+    "worktree.PATIENCE_S = worktree.LISTED_S = float(sys.argv[3]);"
+    "print(worktree.GitWorkTree(Path(sys.argv[1]), Path(sys.argv[2]), os.environ).tree_hash())"
+)
+
+
+def hash_elsewhere(repo: Git, limit_s: float) -> subprocess.CompletedProcess[str]:
+    """By a process of its own: what waits within libgit2 can only be ended from outside."""
+    args = [repo.root, repo.root.parent / "keep-elsewhere", str(limit_s)]
+    return subprocess.run(
+        [sys.executable, "-c", HASH, *args], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vendor/.git/config",
+        "vendor/.git/refs/heads/main",
+        ".git/modules/sub/commondir",
+        ".git/modules/sub/config",
+        ".git/modules/sub/HEAD",
+        ".git/modules/sub/index",
+        ".git/modules/sub/objects/info/alternates",
+    ],
+)
+def test_a_pipe_in_a_nested_git_directory_holds_nothing_up(
+    repo: Git, tree: WorkTree, submodule: Git, name: str
+) -> None:
+    repo("init", "-q", "-b", "main", "vendor")
     repo.write("vendor/a.py", "a\n")
-    (repo.root / "vendor/.git/config").unlink()
-    os.mkfifo(repo.root / "vendor/.git/config")
-    code = (
-        "import os, sys; from pathlib import Path;"
-        "from harnessctl.layers.l3_durable.git.worktree import GitWorkTree;"
-        "print(GitWorkTree(Path(sys.argv[1]), Path(sys.argv[2]), os.environ).tree_hash())"
-    )
-    place = [repo.root, repo.root.parent / "keep-elsewhere"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *place], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() != before
+    before = tree.tree_hash()
+    (repo.root / name).unlink(missing_ok=True)
+    os.mkfifo(repo.root / name)
+    repo.write("vendor/new.py", "b\n")
+    done = hash_elsewhere(repo, 40)
+    assert done.stdout.strip() not in ("", before), done.stderr
+
+
+@pytest.mark.parametrize("name", ["sub/.gitignore", "included"])
+def test_a_pipe_that_git_alone_finds_holds_it_up_no_longer_than_its_limit(
+    repo: Git, tree: WorkTree, submodule: Git, name: str
+) -> None:
+    before = tree.tree_hash()
+    submodule("config", "include.path", str(repo.root / "included"))
+    (repo.root / name).unlink(missing_ok=True)
+    os.mkfifo(repo.root / name)
+    done = hash_elsewhere(repo, 1)
+    assert done.stdout.strip() not in ("", before), done.stderr
+
+
+@pytest.mark.parametrize("name", [".gitignore", "lib/.gitignore", "vendor/.git/HEAD", ".git/info/exclude"])
+def test_a_pipe_that_keeps_git_from_listing_files_is_named(
+    repo: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    tree = GitWorkTree(repo.root, tmp_path / "keep", os.environ)
+    repo("init", "-q", "vendor")
+    before = tree.tree_hash()
+    monkeypatch.setattr(worktree, "LISTED_S", 1.0)
+    path = repo.root / name
+    path.parent.mkdir(exist_ok=True)
+    content = path.read_bytes() if path.exists() else None
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    for limit in (1.0, 1000.0):  # the second time nobody waits
+        monkeypatch.setattr(worktree, "LISTED_S", limit)
+        with pytest.raises(HarnessError) as caught:
+            tree.tree_hash()
+        assert str(path) in caught.value.message
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert tree.tree_hash() == before
+
+
+def test_a_work_tree_that_is_gone_is_said_to_be(repo: Git, tree: WorkTree) -> None:
+    shutil.rmtree(repo.root)
+    with pytest.raises(HarnessError, match=f"there is no folder {repo.root}"):
+        tree.tree_hash()

@@ -57,6 +57,10 @@ HOOK_VARIABLES = frozenset(
 CONFIG_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 
 
+class TooSlowError(HarnessError):
+    """git was ended because it took longer than its limit."""
+
+
 def safe_environment(variables: Mapping[str, str], *, in_hook: bool = False) -> dict[str, str]:
     """``variables`` without ``GIT_*``, in the C locale, never asking or paging.
 
@@ -91,7 +95,7 @@ def run_git(
     :param variables: the process environment to start from.
     :param in_hook: as for :func:`safe_environment`.
     :raises UsageError: ``git_missing``.
-    :raises HarnessError: ``git_failed``, with git's own words.
+    :raises HarnessError: ``git_failed``, with git's own words; :class:`TooSlowError`: without any.
     """
     command = ["git", "--no-pager", *(part for key in SAFE for part in ("-c", key)), *args]
     return run_checked(command, cwd, safe_environment(variables, in_hook=in_hook), timeout, args[0])
@@ -112,9 +116,11 @@ def run_checked(
             check=False,
         )
     except FileNotFoundError as error:
+        if not cwd.is_dir():
+            raise HarnessError(f"there is no folder {cwd}", id="git_failed") from error
         raise UsageError("git is not on PATH", id="git_missing", hint="install git 2.30 or newer") from error
     except subprocess.TimeoutExpired as error:
-        raise HarnessError(f"git {what} took longer than {timeout} s", id="git_failed") from error
+        raise TooSlowError(f"git {what} took longer than {timeout:.0f} s", id="git_failed") from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
         raise HarnessError(f"git {what} failed: {said}", id="git_failed")

@@ -25,15 +25,20 @@ from harnessctl.domain.canonical import canonical_json, sha256_hex
 from harnessctl.domain.change import FileChange
 from harnessctl.domain.contents import contents
 from harnessctl.domain.errors import HarnessError, NotFoundError
-from harnessctl.layers.l3_durable.git.cli import run_git
+from harnessctl.layers.l3_durable.git.cli import TooSlowError, run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.git.waiting import is_pipe, pipe_of_listing, pipe_of_repository
 
 #: Bytes of a file whose content is kept for patches; larger ones are compared by digest and shown as binary.
 MAX_KEPT = 1024 * 1024
 #: A file changed less than this many nanoseconds before it was read is read again the next time: its
 #: time stamp could not tell a second change (Linux stamps files in steps of up to 10 ms).
 RACY = 100_000_000
+#: Seconds in which git lists the files of a work tree.
+LISTED_S = 120.0
+#: Seconds that git may be held up by nested repositories, all together.
+PATIENCE_S = 60.0
 
 LINK = 0o120000
 GITLINK = 0o160000
@@ -49,6 +54,14 @@ class _Seen:
     oid: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Nested:
+    """A repository in the work tree, with what git lists there; None where it lists nothing."""
+
+    repository: Repository
+    names: list[str] | None
+
+
 class GitWorkTree:
     """One work tree.
 
@@ -61,6 +74,9 @@ class GitWorkTree:
         self._keep = keep
         self._variables = variables
         self._repository = Repository.open(root)
+        self._patience = PATIENCE_S
+        self._pipe: Path | None = None
+        self._nested: dict[str, _Nested | None] = {}
         self._lenders: dict[str, bool] = {}
         self._seen: dict[str, _Seen] = {}
         self._recorded: dict[str, dict[str, tuple[int, str, str]]] = {}
@@ -75,19 +91,22 @@ class GitWorkTree:
 
         Those of nested repositories count too, under the nested repository's own ignore rules, and so does
         the commit that each has checked out.
+
+        :raises HarnessError: ``git_failed``: git does not list the files.
         """
         rows: dict[str, tuple[int, str, str]] = {}
         fresh: dict[str, _Seen] = {}
         folders = [""]
         for folder in folders:  # nested ones are added on the way
-            nested = self._nested(folder) if folder else None
+            nested = self._nested[folder] if folder else None
             for path in self._paths(folder, nested):
-                found = self._look(path, nested or self._repository)
+                found = self._look(path, nested.repository if nested else self._repository)
                 if found is not None:
                     fresh[path] = found
                     rows[path] = (found.mode, found.digest, found.oid)
                     if found.mode == GITLINK and self._is_below(path):
                         folders.append(path)
+        self._nested.clear()
         self._seen = fresh
         digest = "sha256:" + sha256_hex(canonical_json([[p, *rows[p][:2]] for p in sorted(rows)]))
         self._recorded[digest] = rows
@@ -109,43 +128,63 @@ class GitWorkTree:
             return ()
         old, new = self._rows(before), self._rows(after)
         for path in {p for rows in (old, new) for p, row in rows.items() if row[0] == GITLINK}:
-            self._nested(path)
+            self._enter(path)
         self._borrow()
         differing = {p for p in old.keys() | new.keys() if old.get(p) != new.get(p)}
         return patch_files(self._files(old, differing), self._files(new, differing))
 
-    def _paths(self, folder: str, nested: Repository | None) -> Iterable[str]:
+    def _paths(self, folder: str, nested: _Nested | None) -> Iterable[str]:
         """What lies in the work tree or, with ``folder``, in the one nested there."""
         if not folder:
-            return self._listed(self._root)
-        place = self._root / folder
-        names = None
-        if nested is not None:
-            # Both are named: git would look for one further up, for the other where configuration sends it.
-            with suppress(HarnessError, OSError):
-                names = self._listed(place, f"--git-dir={nested.git_dir}", "--work-tree=.")
-        return (f"{folder}/{name}" for name in (_plain(place) if names is None else names))
+            return self._listed_here()
+        names = nested.names if nested else None
+        return (f"{folder}/{name}" for name in (_plain(self._root / folder) if names is None else names))
 
-    def _listed(self, place: Path, *where: str) -> list[str]:
+    def _listed_here(self) -> list[str]:
+        if self._pipe is not None and is_pipe(self._pipe):
+            raise _waits_at(self._pipe)
+        try:
+            return self._listed(self._root, LISTED_S)
+        except TooSlowError as error:
+            self._pipe = pipe_of_listing(self._root)
+            if self._pipe is None:
+                raise
+            raise _waits_at(self._pipe) from error
+
+    def _listed(self, place: Path, limit_s: float, *where: str) -> list[str]:
         args = [*where, "ls-files", "-z", "-c", "-o", "--exclude-standard"]
-        listed = run_git(args, place, self._variables)
+        listed = run_git(args, place, self._variables, timeout=limit_s)
         return sorted({os.fsdecode(p).rstrip("/") for p in listed.split(b"\0") if p})
 
     def _is_below(self, path: str) -> bool:
         """Whether no link and no ``..`` leads there: an index can name such paths, in a circle too."""
         return os.path.realpath(self._root / path) == os.path.join(os.path.realpath(self._root), path)
 
-    def _nested(self, folder: str) -> Repository | None:
-        """The repository whose work tree lies at ``folder``, None when there is none that libgit2 opens.
+    def _enter(self, folder: str) -> _Nested | None:
+        """The repository whose work tree lies at ``folder``, None where there is none that can be read.
 
-        What its object database holds is not kept by us: :meth:`_borrow` has it read from there.
+        libgit2 reads in this very process, which a pipe in the place of a file would hold up for ever: it
+        opens nothing that git has not read within the limit.
         """
+        place = self._root / folder
+        if not os.path.lexists(place / ".git") or pipe_of_repository(place):
+            return None
+        names, begun = None, time.monotonic()
         try:
-            found = Repository(_open_at(self._root / folder))
+            # Both are named: git would look for one further up, for the other where configuration sends it.
+            names = self._listed(place, self._patience, "--git-dir=.git", "--work-tree=.")
+        except TooSlowError:
+            self._patience -= min(self._patience, time.monotonic() - begun)
+            return None
+        except (HarnessError, OSError):
+            pass  # its index, say, is damaged: libgit2 may tell its commit all the same
+        try:
+            found = Repository(pygit2.Repository(str(place), RepositoryOpenFlag.NO_SEARCH))
         except (pygit2.GitError, KeyError, ValueError, OSError):
             return None
+        # What its object database holds is not kept by us: :meth:`_borrow` has it read from there.
         self._lenders.setdefault(str(found.common_dir / "objects"), False)
-        return found
+        return _Nested(found, names)
 
     def _borrow(self) -> None:
         for objects in [path for path, read in self._lenders.items() if not read]:
@@ -162,7 +201,11 @@ class GitWorkTree:
             if known is not None and known.stamp == _stamp(info):
                 return known
             now = time.time_ns()
-            mode, data = _read(place, info)
+            if stat.S_ISDIR(info.st_mode):
+                self._nested[path] = self._enter(path)
+                mode, data = GITLINK, _head(self._nested[path])
+            else:
+                mode, data = _read(place, info)
         except OSError:
             return None
         if mode == 0:
@@ -230,8 +273,6 @@ def _read(place: Path, info: os.stat_result) -> tuple[int, bytes]:
     """git's mode and the content; mode 0 for sockets, pipes and devices, which git does not keep."""
     if stat.S_ISLNK(info.st_mode):
         return LINK, os.fsencode(os.readlink(place))
-    if stat.S_ISDIR(info.st_mode):
-        return GITLINK, _nested_head(place)
     if not stat.S_ISREG(info.st_mode):
         return 0, b""
     mode = 0o100755 if info.st_mode & stat.S_IXUSR else 0o100644
@@ -247,24 +288,21 @@ def _summary(file: BinaryIO, info: os.stat_result) -> bytes:
     return f"file of {info.st_size} bytes, sha256 {digest.hexdigest()}\n\0".encode()
 
 
-def _nested_head(place: Path) -> bytes:
+def _head(nested: _Nested | None) -> bytes:
     """What a nested repository has checked out."""
     try:
-        head = _open_at(place).head.target
-    except (pygit2.GitError, KeyError, ValueError):
-        return b"nested repository\n"
-    return f"Subproject commit {head}\n".encode()
+        head = nested and nested.repository.head_commit
+    except HarnessError:
+        head = None
+    return f"Subproject commit {head}\n".encode() if head else b"nested repository\n"
 
 
-def _open_at(place: Path) -> pygit2.Repository:
-    """The repository there; not one further up, which a folder without ``.git`` belongs to.
-
-    :raises ValueError: its configuration is no file: libgit2 would wait for the writer of a pipe.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        if not stat.S_ISREG((place / ".git/config").stat().st_mode):
-            raise ValueError("config is no file")
-    return pygit2.Repository(str(place), RepositoryOpenFlag.NO_SEARCH)
+def _waits_at(pipe: Path) -> HarnessError:
+    return HarnessError(
+        f"the files cannot be listed: git would wait for ever at {pipe}, which is no file",
+        id="git_failed",
+        hint="remove it, or put back the file that was there",
+    )
 
 
 def _plain(place: Path) -> Iterator[str]:
