@@ -97,7 +97,7 @@ class Gates:
         if not ending.gated_tree:
             return ending
         if tree != ending.gated_tree:
-            return unsettled(ending, self._moving(ending.gated_tree, tree) if tree else ["all of it is gone"])
+            return unsettled(ending, self._moving(ending.gated_tree, tree) if tree else ["it cannot be read"])
         edited = sorted({path for paths in self.changed_inputs().values() for path in paths})
         return unsettled(ending, edited) if edited else ending
 

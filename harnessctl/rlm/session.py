@@ -19,6 +19,8 @@ from harnessctl.rlm.ports import HarnessState, WorkTree
 from harnessctl.rlm.recorder import StorageError
 from harnessctl.rlm.reopen import Addition
 
+#: In the end's fence, of everything in a repository that can no longer be read.
+UNREADABLE = "unreadable"
 #: Ids of errors that have a reason of their own in the result.
 _REASONS = {"storage": "storage", "kernel_start": "kernel_start"}
 
@@ -187,11 +189,15 @@ def _end(ending: Ending, parts: TurnParts, worktree: WorkTree, fence: HarnessSta
         parts.journal.relieve()
     _close_rooms(parts)
     state, moved, why = _moves(parts.journal.tally.harness_state, fence)
-    tree = ""
-    with contextlib.suppress(HarnessError):
+    tree, unseen = "", ""
+    try:
         tree = worktree.tree_hash()
+    except HarnessError as error:
+        unseen = error.message
     if parts.gates is not None:
         ending = parts.gates.still_holds(ending, tree)
+    if unseen not in ending.detail:
+        ending = replace(ending, detail=f"{ending.detail}; {unseen}".removeprefix("; "))
     end = SessionEnd(_with_reason(ending, moved, why), parts.budget.of(parts.node), tree, state, moved)
     try:
         _record_end(parts, end)
@@ -218,7 +224,7 @@ def _moves(before: Mapping[str, str], fence: HarnessState) -> tuple[Mapping[str,
         state = dict(fence.capture())
         return state, fence.unknown_moves(before, state), ""
     except HarnessError as error:
-        return {}, tuple(sorted(before)), error.message
+        return dict.fromkeys(before, UNREADABLE), tuple(sorted(before)), error.message
 
 
 def _record_end(parts: TurnParts, end: SessionEnd) -> None:
@@ -240,8 +246,9 @@ def _record_end(parts: TurnParts, end: SessionEnd) -> None:
 def _with_reason(ending: Ending, moved: tuple[str, ...], why: str) -> Ending:
     """A success without gates says so; harness state that moved outranks every other reason."""
     if moved:
-        how = f"not to be told any more ({why})" if why else "moved during the run, by nobody that is known"
-        detail = f"{how}: {', '.join(moved)}"
+        detail = f"moved during the run, by nobody that is known: {', '.join(moved)}"
+        if why:
+            detail = f"what became of harness state cannot be told any more: {why}"
         return replace(ending, reason="ref_moved", detail=detail)
     if ending.status is RunStatus.SUCCESS and not ending.gated_tree:
         return replace(ending, reason="no_gates")

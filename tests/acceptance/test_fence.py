@@ -120,6 +120,8 @@ def test_a_run_in_which_a_cell_breaks_head_ends_in_order(
     result = done.json()
     assert (result["status"], result["reason"]) == ("success", "ref_moved")
     assert f"{started.root / '.git' / name} is damaged" in result["detail"]
+    assert REF not in result["detail"], "it would name all there is"
+    assert {move["after"] for move in result["moved"]} == {"unreadable"}
     assert "Traceback" not in done.err
     end = logs.newest()[-1]
     assert (end["type"], end["data"]["reason"]) == ("end", "ref_moved")

@@ -302,6 +302,24 @@ async def test_harness_state_that_moved_is_said(tmp_path: Path) -> None:
     )
 
 
+async def test_files_that_can_no_longer_be_listed_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, Answers(cells("os.mkfifo('.gitignore')"), says("Done.")))
+
+    def refused() -> str:
+        raise HarnessError("git would wait at a pipe", id="git_failed")
+
+    def spoil(code: str) -> Any:
+        monkeypatch.setattr(stage.tree, "tree_hash", refused)
+        return ran()
+
+    stage.kernels[0].runs = [spoil]
+    end = await stage.run()
+    assert (end.ending.status, end.ending.reason, end.tree) == ("success", "no_gates", "")
+    assert (end.ending.detail, end.verified) == ("git would wait at a pipe", False)
+
+
 async def test_what_the_watcher_sees(tmp_path: Path) -> None:
     stage = Stage(tmp_path, scripted(tmp_path, code("1", "Look."), {"content": "Done."}))
     stage.kernels[0].runs = [ran("out\n")]
