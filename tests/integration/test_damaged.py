@@ -13,6 +13,7 @@ from harnessctl.commands.check import CheckRequest, check
 from harnessctl.commands.doctor import Health, doctor
 from harnessctl.commands.list_entries import list_entries
 from harnessctl.commands.log import log
+from harnessctl.commands.review_list import review_list
 from harnessctl.commands.status import status
 from harnessctl.commands.verify import verify
 from harnessctl.config import read_environment
@@ -186,7 +187,7 @@ def test_a_malformed_commit_behind_the_tip_is_an_error_in_words(repo: Git) -> No
 def test_a_lost_harness_is_not_one_without_history(
     repo: Git, make_repo: Callable[..., Git], how: str, pinned: bool
 ) -> None:
-    """log, verify and check would show nothing, or what others have, as if that were all there is."""
+    """log, review list, verify and check would show nothing, or what others have, as if that were all."""
     started(repo)
     landed = land(store_of(repo), "a", "one")
     if not pinned:
@@ -198,6 +199,8 @@ def test_a_lost_harness_is_not_one_without_history(
     redactor = local_redactor(read_environment(), "host")
     looks: list[Callable[[], object]] = [
         lambda: log(store_of(repo)),
+        lambda: review_list(store_of(repo)),
+        lambda: store_of(repo).proposal("01"),
         lambda: verify(store_of(repo), None, redactor),
         lambda: verify(store_of(repo), landed.record.id if landed.record else "", redactor),
         lambda: check(CheckRequest(), repo.root, read_environment(), ()),
@@ -220,6 +223,7 @@ def test_a_lost_harness_is_not_one_without_history(
 
 def test_a_repository_without_a_harness_has_no_history(repo: Git) -> None:
     assert log(store_of(repo)).updates == ()
+    assert review_list(store_of(repo)).proposals == ()
     assert verify(store_of(repo), None, local_redactor(read_environment(), "host")).answers == ()
     assert check(CheckRequest(), repo.root, read_environment(), ()).findings == ()
     repo("branch", "harness")  # a branch of the code that only has the name

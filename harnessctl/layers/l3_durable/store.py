@@ -198,11 +198,20 @@ class HarnessStore:
         return list_updates(self.place, self.history, keep)
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """Open proposals, oldest first."""
+        """Open proposals, oldest first.
+
+        :raises NotFoundError: ``lost_harness``.
+        """
+        refuse_lost(self.place)
         return proposing.list_proposals(self.place, self.history)
 
     def proposal(self, prefix: str) -> Proposal:
-        """The one open proposal whose id starts with ``prefix``."""
+        """The one open proposal whose id starts with ``prefix``.
+
+        :raises NotFoundError: ``no_proposal``, ``decided``, ``lost_harness``.
+        :raises UsageError: ``ambiguous_revision``.
+        """
+        refuse_lost(self.place)
         return proposing.find_proposal(self.place, prefix, self.history)
 
     def patch(self, before: str, after: str) -> tuple[FilePatch, ...]:
