@@ -103,9 +103,10 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
 
     The result is checked as a landing would be. What is wrong with it is said, the text is kept, and it
     can be edited again. Where the branch changed the same entry meanwhile, the lines of both stand between
-    <<<<<<< and >>>>>>>, and what you make of them is put on the branch's tip. The record then says that you
-    edited it; the evidence stays, and it stays the agent's update: 'status: verified' wants a passed gate
-    in its evidence, or your own edit after landing.
+    <<<<<<< and >>>>>>>, and what you make of them is put on the branch's tip; what the proposal deletes is
+    there as the branch has it, and goes if you take the file away. The record then says that you edited it;
+    the evidence stays, and it stays the agent's update: 'status: verified' wants a passed gate in its
+    evidence, or your own edit after landing.
     """
     from harnessctl.cli.editing import edit_until_saved, tell_draft
     from harnessctl.commands.review_edit import editing_draft, save_draft, settles
@@ -115,7 +116,8 @@ def edit_command(proposal: Id, as_json: AsJson = False) -> None:
     with editing_draft(store, proposal) as draft:
         tell_draft(draft)
         if settles(draft):
-            note("the branch changed the same entries: choose where lines of both stand between marks")
+            note("the branch changed the same entries: choose where lines of both stand between marks, and")
+            note("take away the files of what shall be deleted all the same")
         done = edit_until_saved(store.place.environment.editor, draft.paths, lambda: save_draft(store, draft))
     if as_json:
         print_json(reworked_json(done))

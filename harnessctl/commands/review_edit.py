@@ -42,6 +42,7 @@ def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
     """The files of the proposal whose id starts with ``prefix``, laid out or as they were left.
 
     :raises NotFoundError: ``no_proposal``.
+    :raises HarnessError: ``no_text``: it only deletes.
     :raises RefusedError: ``agent_refused``.
     """
     refuse_agents(store.place.environment, "review edit")
@@ -49,6 +50,12 @@ def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
     home = _home(store, proposal)
     commit, _, begun_on = seen_in(home).partition(_ON)
     made = editable(store.writer, proposal, begun_on if commit == proposal.commit else "")
+    if not made.files:
+        raise HarnessError(
+            f"{proposal.id} only deletes: there is no text to edit",
+            id="no_text",
+            hint=f"harnessctl review accept {proposal.id} takes it as it is, review reject ends it",
+        )
     seen = proposal.commit if made.base == proposal.base else f"{proposal.commit}{_ON}{made.base}"
     return lay_out(proposal, home, seen, made.files)
 

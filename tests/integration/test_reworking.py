@@ -206,6 +206,64 @@ def test_an_entry_that_the_branch_removed_is_settled_as_proposed(repo: Git) -> N
     assert text_of(repo, "a") == LINES.replace("line 3", "LINE three")
 
 
+@pytest.mark.parametrize("take_away", [False, True])
+def test_what_the_proposal_deletes_and_the_branch_changed_goes_by_a_persons_hand_alone(
+    repo: Git, *, take_away: bool
+) -> None:
+    store = started(repo)
+    for name in "ab":
+        land(store, name, "one")
+    new = note("b", "two", owner="agent", origin="agent")
+    edits = [
+        EntryEdit(EntryId.parse("memory/a"), "delete", ()),
+        EntryEdit(EntryId.parse("memory/b"), "update", (new,)),
+    ]
+    waiting = store.propose(edits, Draft("two at once", model="m/x"))
+    land(store, "a", "changed since")
+    draft = open_draft(store_of(repo), waiting.id)
+    a, b = draft.paths()
+    assert "changed since" in a.read_text()
+    b.write_text(b.read_text().replace("two", "three"))
+    if take_away:
+        a.unlink()
+    save_draft(store_of(repo), draft)
+    store_of(repo).accept(waiting.id)
+    assert text_of(repo, "b") == "three"
+    assert text_of(repo, "a") == (None if take_away else "changed since")
+
+
+def test_files_of_a_skill_keep_what_the_branch_made_of_them(repo: Git) -> None:
+    def skill(text: str, **scripts: int) -> EntryEdit:
+        head = "name: s\ndescription: d\nmetadata: {harnessctl-owner: agent, harnessctl-origin: agent}"
+        files = [EntryFile("skills/s/SKILL.md", 0o100644, f"---\n{head}\n---\n{text}\n".encode())]
+        files += [
+            EntryFile(f"skills/s/scripts/{name}.sh", mode, f"echo {text}\n".encode())
+            for name, mode in scripts.items()
+        ]
+        return EntryEdit(EntryId.parse("skills/s"), "update", tuple(files))
+
+    store = started(repo)
+    made = Draft("a skill", model="m/x")
+    store.accept(store.propose([skill("one", go=0o100644, gone=0o100644)], made).id)
+    waiting = store.propose([skill("two", go=0o100644)], made)
+    store.accept(store.propose([skill("three", go=0o100755, gone=0o100755)], made).id)
+    draft = open_draft(store_of(repo), waiting.id)
+    modes = {file.path.rpartition("/")[2]: file.mode for file in draft.read()}
+    assert modes == {"SKILL.md": 0o100644, "go.sh": 0o100755, "gone.sh": 0o100755}
+
+
+def test_a_proposal_that_only_deletes_opens_no_editor(repo: Git) -> None:
+    store = started(repo)
+    land(store, "a", "one")
+    waiting = learned(store, "a", "")
+    with pytest.raises(HarnessError) as caught:
+        open_draft(store, waiting.id)
+    assert (caught.value.id, waiting.id in caught.value.message) == ("no_text", True)
+    land(store, "a", "changed since")
+    (path,) = open_draft(store_of(repo), waiting.id).paths()
+    assert "changed since" in path.read_text()
+
+
 def test_a_person_edits_and_the_record_says_so(repo: Git) -> None:
     store = started(repo)
     waiting = learned(store, "a", "one")

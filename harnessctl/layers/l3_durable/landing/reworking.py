@@ -47,7 +47,7 @@ class Editable:
 
     :ivar base: commit that the result will be a change of.
     :ivar files: as proposed; after a conflict what the branch and the proposal make together, with marks
-        around the lines that both changed.
+        around the lines that both changed; what it deletes and the branch changed, as the branch has it.
     """
 
     base: str
@@ -120,7 +120,11 @@ def _merge_file(
     if old is None or now is None or new is None:
         return None
     data = merge_text(writer.place.repository, old[1], now[1], new[1])
-    return EntryFile(path, new[0] if now[0] == old[0] else now[0], data) if data is not None else None
+    return EntryFile(path, _mode(old, now, new), data) if data is not None else None
+
+
+def _mode(old: tuple[int, str] | None, now: tuple[int, str], new: tuple[int, str]) -> int:
+    return now[0] if old is not None and now[0] != old[0] else new[0]
 
 
 def _files(writer: Writer, listing: _Listing) -> tuple[EntryFile, ...]:
@@ -151,21 +155,27 @@ def editable(writer: Writer, proposal: Proposal, begun_on: str = "") -> Editable
         tip = earlier if all(earlier.listing(e) == tip.listing(e) for e in entries) else tip
     files: list[EntryFile] = []
     for entry in entries:
-        if theirs.listing(entry):  # a deletion has no text to edit
-            files += _marked_entry(writer, *(c.listing(entry) for c in (base, tip, theirs)))
+        sides = [c.listing(entry) for c in (base, tip, theirs)]
+        if sides[2]:
+            files += _marked_entry(writer, *sides)
+        elif sides[1] != sides[0]:  # it goes if the person, who sees it, takes it away
+            files += _files(writer, sides[1])
     return Editable(tip.commit, tuple(files))
 
 
 def _marked_entry(writer: Writer, base: _Listing, ours: _Listing, theirs: _Listing) -> list[EntryFile]:
-    """An entry as both sides make it; where they cannot be put together, as proposed."""
+    """An entry as both sides make it; where they cannot be put together, as proposed.
+
+    A file that the proposal removes and the branch changed is there as the branch has it.
+    """
     files: list[EntryFile] = []
     for path in sorted(base.keys() | ours.keys() | theirs.keys()):
         old, now, new = base.get(path), ours.get(path), theirs.get(path)
-        taken = now if new == old else new
+        taken = now if new in (old, None) and now != old else new
         if now not in (old, new) and new not in (old, None) and now is not None and new is not None:
             data = marked_text(writer.place.repository, old and old[1], now[1], new[1])
             if data is not None:
-                files.append(EntryFile(path, new[0], data))
+                files.append(EntryFile(path, _mode(old, now, new), data))
                 continue
         files += _files(writer, {path: taken} if taken else {})
     return files
