@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from harnessctl.config import GateSpec
-from harnessctl.domain.contents import contents
+from harnessctl.domain.contents import Room, contents
 
 #: Files at the root that decide what a test command does (CONTRACT 7).
 USUAL_INPUTS = ("Makefile", "justfile", "pyproject.toml", "package.json", "conftest.py")
@@ -64,10 +64,11 @@ def capture(root: Path, globs: Iterable[str], *, folders: bool) -> dict[str, str
     :param folders: a glob that names a folder stands for everything below it.
     """
     found: dict[str, str] = {}
+    room = Room()
     for glob in globs:
         for path in _files(root, glob, folders=folders):
             if path not in found:
-                found[path] = _digest(root / path)
+                found[path] = _digest(root / path, room)
     return found
 
 
@@ -128,16 +129,17 @@ def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile(text.removesuffix("/") + r"(?:/.*)?\Z" if text.endswith("/") else text + r".*\Z")
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, room: Room) -> str:
     """Of kind, execute bit and content; ``absent`` for what is gone by now."""
     try:
         if path.is_symlink():
-            return f"link {os.readlink(path)} " + (_digest(path.resolve()) if path.exists() else "")
+            return f"link {os.readlink(path)} " + (_digest(path.resolve(), room) if path.exists() else "")
         if not path.is_file():
             return "no file"
         hashed = sha256(b"x" if path.stat().st_mode & 0o100 else b"-")
         with path.open("rb") as file:
-            for piece in contents(file, os.fstat(file.fileno())):
+            info = os.fstat(file.fileno())
+            for piece in contents(file, info, whole=room.takes(info.st_size)):
                 hashed.update(piece)
     except OSError:
         return "absent"

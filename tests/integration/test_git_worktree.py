@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.domain import contents
 from harnessctl.domain.contents import MOST_READ
 from harnessctl.domain.errors import HarnessError
 from harnessctl.layers.l3_durable.git import worktree
@@ -278,6 +279,25 @@ def test_a_touch_changes_only_what_is_too_large_to_be_read(repo: Git, tree: Work
     for path in paths:
         os.utime(path)
     assert [c.path for c in tree.changes(before, tree.tree_hash())] == ["unread.bin"]
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_of_many_files_no_more_is_read_than_of_one(
+    repo: Git, tree: WorkTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, settled: bool
+) -> None:
+    """What is read of which does not depend on what was read before."""
+    monkeypatch.setattr(contents, "MOST_IN_ALL", 5 * MAX_KEPT)
+    large = [repo.write(name, b"x" * 3 * MAX_KEPT) for name in ("a.bin", "b.bin")]
+    repo.write("c.txt", "small files are always read\n")
+    time.sleep(0.15 if settled else 0)
+    before = tree.tree_hash()
+    assert before == tree.tree_hash() == GitWorkTree(repo.root, tmp_path / "other", os.environ).tree_hash()
+    for path in (*large, repo.root / "c.txt"):
+        os.utime(path)
+    assert paths(tree, before) == ["b.bin"]
+    before = tree.tree_hash()
+    large[1].write_bytes(b"x" * 2 * MAX_KEPT + b"y" * MAX_KEPT)
+    assert paths(tree, before) == ["b.bin"]
 
 
 def test_state_before_a_run_is_shown_by_another_process(repo: Git, tmp_path: Path) -> None:

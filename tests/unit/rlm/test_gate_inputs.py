@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.config import GateSpec
+from harnessctl.domain import contents
 from harnessctl.rlm.gate_inputs import USUAL_INPUTS, capture, changed, inputs_of, matches, named_in
 
 
@@ -100,3 +101,13 @@ def test_an_input_of_any_size_is_compared_in_bounded_time(tmp_path: Path) -> Non
         file.write(b"x")
     states.append(capture(tmp_path, ["Makefile"], folders=True))
     assert changed(states[0], states[1]) == changed(states[1], states[2]) == ("Makefile",)
+
+
+def test_of_many_inputs_no_more_is_read_than_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MOST_IN_ALL", 5 * contents.PIECE)
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"x" * 3 * contents.PIECE)
+    before = capture(tmp_path, ["*"], folders=True)
+    for name in ("a", "b"):
+        os.utime(tmp_path / name, (0, 0))
+    assert changed(before, capture(tmp_path, ["*"], folders=True)) == ("b",)

@@ -23,7 +23,7 @@ from pygit2.enums import RepositoryOpenFlag
 
 from harnessctl.domain.canonical import canonical_json, sha256_hex
 from harnessctl.domain.change import FileChange
-from harnessctl.domain.contents import contents
+from harnessctl.domain.contents import Room, contents
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.layers.l3_durable.git.cli import TooSlowError, run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
@@ -76,6 +76,7 @@ class GitWorkTree:
         self._repository = Repository.open(root)
         self._patience = PATIENCE_S
         self._pipe: Path | None = None
+        self._room = Room()
         self._nested: dict[str, _Nested | None] = {}
         self._lenders: dict[str, bool] = {}
         self._seen: dict[str, _Seen] = {}
@@ -96,6 +97,7 @@ class GitWorkTree:
         """
         rows: dict[str, tuple[int, str, str]] = {}
         fresh: dict[str, _Seen] = {}
+        self._room = Room()
         folders = [""]
         for folder in folders:  # nested ones are added on the way
             nested = self._nested[folder] if folder else None
@@ -197,6 +199,7 @@ class GitWorkTree:
         place = self._root / path
         try:
             info = place.lstat()
+            whole = self._room.takes(info.st_size)
             known = self._seen.get(path)
             if known is not None and known.stamp == _stamp(info):
                 return known
@@ -205,7 +208,7 @@ class GitWorkTree:
                 self._nested[path] = self._enter(path)
                 mode, data = GITLINK, _head(self._nested[path])
             else:
-                mode, data = _read(place, info)
+                mode, data = _read(place, info, whole=whole)
         except OSError:
             return None
         if mode == 0:
@@ -269,7 +272,7 @@ def _stamp(info: os.stat_result) -> tuple[int, int, int, int]:
     return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
-def _read(place: Path, info: os.stat_result) -> tuple[int, bytes]:
+def _read(place: Path, info: os.stat_result, *, whole: bool) -> tuple[int, bytes]:
     """git's mode and the content; mode 0 for sockets, pipes and devices, which git does not keep."""
     if stat.S_ISLNK(info.st_mode):
         return LINK, os.fsencode(os.readlink(place))
@@ -277,13 +280,13 @@ def _read(place: Path, info: os.stat_result) -> tuple[int, bytes]:
         return 0, b""
     mode = 0o100755 if info.st_mode & stat.S_IXUSR else 0o100644
     with place.open("rb") as file:
-        return mode, file.read(MAX_KEPT) if info.st_size <= MAX_KEPT else _summary(file, info)
+        return mode, file.read(MAX_KEPT) if info.st_size <= MAX_KEPT else _summary(file, info, whole=whole)
 
 
-def _summary(file: BinaryIO, info: os.stat_result) -> bytes:
+def _summary(file: BinaryIO, info: os.stat_result, *, whole: bool) -> bytes:
     """Stands for the content of a large file. The NUL makes it binary, so that no line of it is counted."""
     digest = sha256()
-    for piece in contents(file, info):
+    for piece in contents(file, info, whole=whole):
         digest.update(piece)
     return f"file of {info.st_size} bytes, sha256 {digest.hexdigest()}\n\0".encode()
 
