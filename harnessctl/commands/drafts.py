@@ -26,6 +26,7 @@ from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l3_durable.content import entry_digest
 from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
 from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
+from harnessctl.layers.l3_durable.rules.load_rules import MAX_OTHER_FILE
 
 TEXT = "text"
 SEEN = "seen.json"
@@ -74,11 +75,16 @@ class Draft(Generic[Of]):
         return _named(self.folder)
 
     def read(self) -> tuple[EntryFile, ...]:
-        """The files as they are now; executable are those that their owner may execute."""
+        """The files as they are now; executable are those that their owner may execute.
+
+        Of one that is too large for any entry no more is read than it takes to see that.
+        """
         found = []
         for path in self.paths():
             mode = EXECUTABLE if path.stat().st_mode & 0o100 else FILE
-            found.append(EntryFile(path.relative_to(self.folder).as_posix(), mode, path.read_bytes()))
+            with path.open("rb") as file:
+                data = file.read(MAX_OTHER_FILE + 1)
+            found.append(EntryFile(path.relative_to(self.folder).as_posix(), mode, data))
         return tuple(found)
 
     def is_begun(self, files: Sequence[EntryFile]) -> bool:

@@ -12,7 +12,7 @@ from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.ids import EntryId, Kind
 from harnessctl.layers.l3_durable.content import entry_digest
 from harnessctl.layers.l3_durable.files.tree import FILE
-from harnessctl.layers.l3_durable.landing.adding import Addition
+from harnessctl.layers.l3_durable.landing.adding import Addition, refuse_large
 from harnessctl.layers.l3_durable.landing.landed import Landed
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.store import HarnessStore
@@ -75,7 +75,7 @@ def save_entry(store: HarnessStore, draft: Draft[EntryId], *, summary: str = "",
             raise HarnessError(
                 f"the text of {entry} was left as it was; nothing was written", id="nothing_changed"
             )
-        main = EntryFile(entry.path, FILE, text)
+        main = EntryFile(entry.path, FILE, refuse_large(entry.path, text))
         return store.add(Addition(entry, (main,), summary, why, seen=draft.seen))
 
     return save(draft, verb, land, lambda error: error.id == "conflict")

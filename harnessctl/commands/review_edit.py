@@ -12,10 +12,12 @@ from pathlib import Path
 from harnessctl.commands.drafts import Draft, held, home_of, lay_out, save, seen_in
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.layers.l3_durable.landing.adding import refuse_large
 from harnessctl.layers.l3_durable.landing.proposals import Proposal
 from harnessctl.layers.l3_durable.landing.reworking import Reworked, editable, nothing_changed
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
 from harnessctl.layers.l3_durable.places.names import PROPOSALS
+from harnessctl.layers.l3_durable.rules.load_rules import MAX_OTHER_FILE
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 EDITS = "edits"
@@ -77,6 +79,8 @@ def save_draft(store: HarnessStore, draft: Draft[Proposal]) -> Reworked:
     def land(files: tuple[EntryFile, ...]) -> Reworked:
         if onto and draft.is_begun(files):  # an editor that was left without a choice
             raise nothing_changed()
+        for file in files:
+            refuse_large(file.path, file.data, MAX_OTHER_FILE)
         return store.edit_proposal(proposal, files, onto)
 
     return save(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -41,6 +42,24 @@ def kept(error: HarnessError) -> Path:
 
 
 # -- entries --------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(60)
+def test_a_text_of_any_size_is_refused_without_being_read_whole(repo: Git) -> None:
+    store = started(repo)
+    draft = open_entry(store, "memory/a")
+    os.truncate(entry_path(draft), 500 * 2**30)
+    error = refused(repo, draft)
+    assert (error.id, ".harness/memory/a.md: HRN111: has more than" in error.message) == (
+        "invalid_entry",
+        True,
+    )
+    assert kept(error) == entry_path(draft)
+    waiting = learned(store, "b", "one")
+    offered = open_draft(store, waiting.id)
+    os.truncate(offered.paths()[0], 500 * 2**30)
+    with pytest.raises(HarnessError, match="HRN111: has more than"):
+        save_draft(store, offered)
 
 
 def test_a_text_that_met_a_conflict_outlives_the_next_edit(repo: Git) -> None:
