@@ -29,6 +29,7 @@ ASKING_S = 0.5
 #: Space held while the log is open: the end record and ``result.json`` fit when the disk is full.
 SPARE_NAME = ".spare"
 SPARE_BYTES = 64 * 1024
+_PIECE = 1024 * 1024
 
 
 class StorageError(HarnessError):
@@ -166,8 +167,8 @@ class Recorder:
         """
         self._free_space()
         with suppress(OSError, StorageError):  # then the end cannot be written either, and says why
-            if foreign := os.pread(self._fd, os.fstat(self._fd).st_size - self._size, self._size):
-                self._set_aside(foreign)
+            if os.fstat(self._fd).st_size > self._size:
+                self._set_tail_aside()
 
     def close(self) -> None:
         """Let go of the log. Closing twice is harmless."""
@@ -214,7 +215,7 @@ class Recorder:
         if content.unended:
             self._write(b"\n")
         if content.tail:
-            self._set_aside(content.tail)
+            self._set_tail_aside()
         # A kill between setting aside and saying so leaves a file that no event names.
         named = {e.data.get("file") for e in self.events if e.type is EventType.REPAIR}
         for file in sorted(self.folder.glob(f"{TORN_PREFIX}*")):
@@ -232,11 +233,14 @@ class Recorder:
                 )
                 self.sync()
 
-    def _set_aside(self, tail: bytes) -> None:
-        target = self.folder / f"{TORN_PREFIX}{self._size}"
+    def _set_tail_aside(self) -> None:
+        """Move what stands behind the last whole record; piece by piece, since it may be of any size."""
+        target, at = self.folder / f"{TORN_PREFIX}{self._size}", self._size
         try:
             with target.open("wb") as file:
-                file.write(tail)
+                while piece := os.pread(self._fd, _PIECE, at):
+                    file.write(piece)
+                    at += len(piece)
                 file.flush()
                 os.fsync(file.fileno())
             _sync_folder(self.folder)
