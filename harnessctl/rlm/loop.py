@@ -131,11 +131,14 @@ async def _ask(
         raise (OverflowedError if error.kind == "overflow" else EndSession)(ending) from error
     except asyncio.CancelledError:
         task.cancel()
-        told = {"kind": "interrupted", "status": None, "message": "interrupted by the user"}
-        _record_failure(parts, turn, request, told, spent, ())
         current = asyncio.current_task()
-        if current is None or current.cancelling():
-            raise  # the session itself is being ended
+        ends = current is None or bool(current.cancelling())  # the session itself, by whatever ends it
+        why = "cut off: the session was being ended" if ends else "interrupted by the user"
+        _record_failure(
+            parts, turn, request, {"kind": "interrupted", "status": None, "message": why}, spent, ()
+        )
+        if ends:
+            raise
         return None
     finally:
         parts.budget.book(reservation, spent)

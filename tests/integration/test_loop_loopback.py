@@ -177,6 +177,7 @@ async def test_a_wait_counts_in_the_wall_clock(place: Place) -> None:
     assert (result["status"], result["reason"]) == ("budget_exhausted", "wall")
     assert time.monotonic() - begun < 15
     assert place.watcher.waits[0] >= 300
+    assert "by the user" not in place.of("reply")[0].data["error"]["message"]
 
 
 @pytest.mark.parametrize("presses", [1, 2])
@@ -193,7 +194,9 @@ async def test_ctrl_c_ends_a_wait(place: Place, presses: int) -> None:
         assert (result["answer"], len(server.requests)) == ("Done.", 2)
     else:
         assert (result["status"], result["reason"]) == ("interrupted", "interrupted")
-    assert place.of("reply")[0].data["error"]["kind"] == "interrupted"
+    error = place.of("reply")[0].data["error"]
+    assert error["kind"] == "interrupted"
+    assert error["message"] == "interrupted by the user"
 
 
 async def until(done: Callable[[], bool]) -> None:
