@@ -48,6 +48,9 @@ schema = 1
 # allow = []
 """
 
+#: Why the branch was made, in the reflog and among the operations.
+INIT = "init"
+
 
 def init_branch(writer: Writer) -> str:
     """Create the orphan branch with a starter policy; the commit. :func:`refuse_branch` was asked before.
@@ -61,7 +64,7 @@ def init_branch(writer: Writer) -> str:
     files = {POLICY: EntryFile(POLICY, 0o100644, STARTER.encode())}
     commit, _ = writer.build(None, Change(files, "harness(init): start a harness\n", author, committer))
     try:
-        writer.settle(place.ref, None, commit, "init")
+        writer.settle(place.ref, None, commit, INIT)
     except LostRaceError as error:
         raise HarnessError(
             f"branch '{place.branch}' appeared meanwhile: {error}",
@@ -74,12 +77,12 @@ def init_branch(writer: Writer) -> str:
 def is_begun(place: Place, operations: Operations) -> bool:
     """Whether an ``init`` here made the branch and was stopped before it was done: the mode comes last.
 
-    A branch that a clone got from elsewhere was never noted as made here.
+    One that a clone got from elsewhere was made by git, or by ``sync``.
     """
     tip = place.local_tip()
     if tip is None or place.repository.config_now(MODE_KEY) is not None:
         return False
-    made = (o.new for o in operations.read() if o.what == place.ref and o.old is None and o.new)
+    made = (o.new for o in operations.read() if o.what == place.ref and o.why == INIT and o.new)
     return any(reaches(place.repository, (tip,), commit) for commit in made)
 
 

@@ -216,7 +216,7 @@ class Writer:
         if refs.read(ref) != old:
             raise LostRaceError(f"{ref} is not at {old}")
         self.reached(f"before {point}")
-        self.operations.moved(ref, old, new)
+        self.operations.moved(ref, old, new, why)
         refs.move(ref, old, new, f"harnessctl: {why}")
         self.reached(point)
 

@@ -20,11 +20,15 @@ FILE = "operations.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``what`` is a full ref name, with commits, or ``harness.lock``, with digests of its bytes."""
+    """``what`` is a full ref name, with commits, or ``harness.lock``, with digests of its bytes.
+
+    :ivar why: in a word, as in the reflog; "" of what is no ref.
+    """
 
     what: str
     old: str | None
     new: str | None
+    why: str = ""
 
 
 class Operations:
@@ -33,14 +37,14 @@ class Operations:
     def __init__(self, state_dir: Path | None) -> None:
         self._path = state_dir / FILE if state_dir else None
 
-    def moved(self, what: str, old: str | None, new: str | None) -> None:
+    def moved(self, what: str, old: str | None, new: str | None, why: str = "") -> None:
         """Append one move, in one write; the caller makes it afterwards.
 
         :raises HarnessError: ``write_failed``: it could not be noted.
         """
         if self._path is None:
             return
-        record = {"t": time.time(), "pid": os.getpid(), "what": what, "old": old, "new": new}
+        record = {"t": time.time(), "pid": os.getpid(), "what": what, "old": old, "new": new, "why": why}
         # A torn last line of another process must not swallow ours.
         line = f"\n{json.dumps(record, sort_keys=True)}\n".encode()
         try:
@@ -64,6 +68,6 @@ class Operations:
         for line in self._path.read_bytes().splitlines():
             try:
                 data = json.loads(line)
-                yield Operation(str(data["what"]), data["old"], data["new"])
+                yield Operation(str(data["what"]), data["old"], data["new"], str(data.get("why", "")))
             except (ValueError, KeyError, TypeError):
                 continue
