@@ -118,6 +118,7 @@ def test_a_decided_proposals_ref_is_removed(repo: Git, store: HarnessStore) -> N
     waiting = learned(store, "a", "one")
     store.accept(waiting.id)
     repo("update-ref", PROPOSALS + waiting.id, waiting.commit)
+    assert not doctor(store_of(repo)).ill, "merged elsewhere, it looks like that too"
     check_and_fix(repo, "left_over_proposal")
     assert not repo("for-each-ref", "refs/harness")
     rejected = learned(store_of(repo), "b", "two")

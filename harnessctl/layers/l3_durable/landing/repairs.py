@@ -329,8 +329,8 @@ def left_over_proposals(writer: Writer) -> Iterator[Repair]:
                 f"{name} is decided on already",
                 f"remove the ref{kept}",
                 partial(_move_away, writer, name, oid, rescue),
-                # In-tree a proposal lands by the user's own merge, which knows nothing of its ref.
-                harmless=place.mode is Mode.IN_TREE and not rescue,
+                # A merge with git, here or where pull requests are merged, knows nothing of the ref.
+                harmless=not rescue,
             )
 
 
