@@ -53,7 +53,7 @@ def list_command(
             s.id,
             s.status or s.reason,
             s.started[:19].replace("T", " "),
-            f"{(s.usage or {}).get('tokens', 0):,}",
+            f"{s.usage.get('tokens', 0):,}" if s.usage else "-",  # only the end says it
             _short(s.task if s.parent is None else f"{s.name}: {s.task}"),
         )
         for s in sessions

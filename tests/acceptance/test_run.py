@@ -75,6 +75,8 @@ def test_kill_9_leaves_no_kernel_and_a_log_that_says_so(
     assert not processes_of(session)
     listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
     assert (listed[0]["status"], listed[0]["reason"]) == (None, "no_end")
+    row = harnessctl("sessions", "list", cwd=repo.root).out.splitlines()[0].split("\t")
+    assert row[3] == "-", "what it used stands at the end"
     assert "begun" not in harnessctl("sessions", "show", session, cwd=repo.root).err
 
 
