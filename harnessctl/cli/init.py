@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +11,9 @@ from harnessctl.cli.landing import tell_pushed, tell_unsigned, tell_written
 from harnessctl.cli.output import print_json, say
 from harnessctl.commands.init import Initialised, init
 from harnessctl.domain.pin import Mode
+
+if TYPE_CHECKING:
+    from harnessctl.layers.l3_durable.store import HarnessStore
 
 
 def command(
@@ -41,17 +43,17 @@ def command(
     if as_json:
         print_json(done.to_json())
         return
-    _tell(done, store.root)
+    _tell(done, store)
     if done.mode is Mode.BRANCH:  # in-tree nothing is committed yet, and the user's git does it
         tell_unsigned(store)
 
 
-def _tell(done: Initialised, root: Path) -> None:
+def _tell(done: Initialised, store: HarnessStore) -> None:
     landed = done.landed
     if done.mode is Mode.IN_TREE:
         say("started a harness in-tree, under .harness/")
         if landed.written:
-            tell_written(landed.written, root)
+            tell_written(landed.written, store.root)
         return
     if landed.finished:
         say(f"finished what an earlier init began on branch '{done.branch}' ({landed.commit[:12]})")
@@ -61,5 +63,5 @@ def _tell(done: Initialised, root: Path) -> None:
         say("wrote harness.lock, the revision that runs read: commit it with the code, or ignore it")
     elif not landed.pinned:
         say("unpinned: runs follow the branch's tip")
-    tell_pushed(landed.pushed)
+    tell_pushed(landed.pushed, store)
     say('next: harnessctl run "..."; harnessctl refine; harnessctl review list')

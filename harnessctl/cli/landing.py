@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from harnessctl.layers.l3_durable.store import HarnessStore
 
 
-def tell_pushed(pushed: bool | None) -> None:
-    """Say "not pushed" where there is a remote that does not have it; in-tree, sync names the push."""
+def tell_pushed(pushed: bool | None, store: HarnessStore) -> None:
+    """Say "not pushed" where there is a remote that does not have it."""
     if pushed is False:
-        say("not pushed: others see it after harnessctl sync")
+        say(f"not pushed: others see it after {store.place.sharing}")
 
 
 def tell_written(written: Iterable[Path], root: Path) -> None:
@@ -53,13 +53,14 @@ def tell_landed(landed: Landed, store: HarnessStore, done: str = "") -> None:
         tell_written(landed.written, store.root)
         return
     say(f"landed on '{store.branch}' as {landed.commit[:12]}")
-    tell_pushed(landed.pushed)
+    tell_pushed(landed.pushed, store)
     tell_unsigned(store)
     if landed.lock:
         say(f"harness.lock now pins {landed.lock.commit[:12]}: the next run reads it")
     elif not landed.pushed and store.require_shared:
         then = ", then harnessctl pin" if landed.pinned else ""
-        note(f"the next run does not read it: [review] require_shared wants it shared: harnessctl sync{then}")
+        share = store.place.sharing
+        note(f"the next run does not read it: [review] require_shared wants it shared: {share}{then}")
     elif landed.unread:
         count = f"{landed.unread} landed update{'s' if landed.unread > 1 else ''}"
         note(f"the next run does not read {count}: harness.lock pins an earlier revision (harnessctl pin)")

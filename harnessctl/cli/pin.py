@@ -32,14 +32,15 @@ def pin_command(
 ) -> None:
     """Move harness.lock, the revision that runs read.
 
-    Without REV: to the landed tip. Only landed revisions can be pinned, and none that holds an update which
-    was taken back since or an entry that does not load, unless told so. Where the pin is now:
-    harnessctl status.
+    Without REV: to the landed tip, or to the newest that is shared where [review] require_shared wants that.
+    Only landed revisions can be pinned, and none that holds an update which was taken back since or an entry
+    that does not load, unless told so. Where the pin is now: harnessctl status.
     """
     from harnessctl.commands.pin import pin
 
+    store = opening.store()
     done = pin(
-        opening.store(),
+        store,
         rev or None,
         resolve=resolve,
         allow_revoked=allow_revoked,
@@ -54,6 +55,8 @@ def pin_command(
     ]
     read = f"runs refuse it without {' and '.join(needed)}" if needed else "the next run reads it"
     say(f"harness.lock pins {done.lock.commit[:12]} of '{done.lock.branch}'{before}: {read}")
+    if done.waits:
+        note(f"it is the newest that is shared; what has landed since is not: {store.place.sharing}")
     if done.revoked:
         note(f"warning: it holds {', '.join(done.revoked)}, which was taken back since")
     if done.skipped:

@@ -77,6 +77,8 @@ def accept_command(
         print_json(landed.to_json())
         return
     tell_landed(landed, store, "accepted")
+    if pin and landed.lock is None:
+        note("there is no harness.lock to move: unpinned runs follow the branch's tip")
 
 
 @app.command("reject")

@@ -45,7 +45,7 @@ def _tell(found: Status, store: HarnessStore) -> None:
         else f".harness/ in-tree, lands on '{found.branch}'"
     )
     say(f"harness: {where}, tip {found.tip[:12] or '(nothing landed)'}")
-    tell_pushed(found.pushed)
+    tell_pushed(found.pushed, store)
     if found.pin:
         commit = found.pin.commit[:12] or "nothing"
         pinned = found.pinned or "nothing is committed yet"
@@ -58,7 +58,7 @@ def _tell(found: Status, store: HarnessStore) -> None:
     if found.unread:
         read_it = f"git merge {found.branch}" if found.pinned == "at HEAD" else "harnessctl pin"
         if not found.pushed and found.pinned != "at HEAD" and store.require_shared:
-            read_it = "harnessctl sync" + (f", then {read_it}" if found.pinned == "pinned" else "")
+            read_it = store.place.sharing + (f", then {read_it}" if found.pinned == "pinned" else "")
         say(f"{_count(found.unread, 'landed update')} that the next run does not read: {read_it}")
     _tell_wrong(found)
     for finding in found.broken:

@@ -19,12 +19,14 @@ class Pinned:
 
     :ivar revoked: updates in it that were taken back since: runs need ``--allow-revoked``.
     :ivar skipped: ids of its entries that do not load: runs need ``--skip-broken``.
+    :ivar waits: the landed tip was meant, which is not shared yet as policy wants it.
     """
 
     before: Lock | None
     lock: Lock
     revoked: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    waits: bool = False
 
     def to_json(self) -> dict[str, object]:
         """As ``pin --json`` prints it."""
@@ -36,6 +38,7 @@ class Pinned:
             "entries": self.lock.entries,
             "revoked": list(self.revoked),
             "skipped": list(self.skipped),
+            "waits": self.waits,
         }
 
 
@@ -81,4 +84,5 @@ def pin(
             )
 
     lock = store.move_pin(rev, resolve_conflict=resolve, allow_revoked=allow_revoked, check=check)
-    return Pinned(before, lock, store.revoked(lock.commit) if allow_revoked else (), skipped)
+    revoked = store.revoked(lock.commit) if allow_revoked else ()
+    return Pinned(before, lock, revoked, skipped, rev is None and store.tip_waits)

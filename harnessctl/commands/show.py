@@ -75,10 +75,13 @@ def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> Sho
         raise HarnessError(
             f"{where}: {problem.rule}: {problem.message}", id="broken_entry", hint=problem.hint
         )
+    landed = at is None and wanted in store.landed_snapshot().entries
     raise NotFoundError(
         f"there is no entry '{wanted}' at {snapshot.commit[:12] or 'the empty harness'}",
         id="no_entry",
-        hint=f"{suggestion(wanted, snapshot.entries)}harnessctl list",
+        hint=f"it has landed since: harnessctl show {wanted} --at {store.branch}; status says what runs read"
+        if landed
+        else f"{suggestion(wanted, snapshot.entries)}harnessctl list",
     )
 
 

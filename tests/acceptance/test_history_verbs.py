@@ -153,7 +153,9 @@ def test_rebase_pr_sync_and_doctor_in_words(repo: Git, make_repo: Make, harnessc
     waiting = learned(store, "a", "one")
     land(store, "b", "two")
     assert f"rebased {waiting.id}" in harnessctl("review", "rebase", waiting.id, cwd=repo.root).out
-    assert "is on the tip already" in harnessctl("review", "rebase", waiting.id, cwd=repo.root, code=1).err
+    refused = harnessctl("review", "rebase", waiting.id, cwd=repo.root, code=1).err
+    assert "is on the tip already" in refused
+    assert f"harnessctl review show {waiting.id}" in refused
     assert "no remote" in harnessctl("sync", cwd=repo.root, code=2).err
     bare = make_repo("origin.git", bare=True)
     repo("remote", "add", "origin", str(bare.root))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.cli.main import run
 from harnessctl.commands.diff import diff
 from harnessctl.commands.list_entries import list_entries
 from harnessctl.commands.log import log
@@ -24,7 +25,7 @@ from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
 from tests.fakes.harness import Make, add, fsck_is_clean, land, note, propose, started, store_of, text_of
-from tests.fakes.history import Hand, update_of
+from tests.fakes.history import Hand, learned, update_of
 from tests.fakes.kills import park
 
 
@@ -132,6 +133,17 @@ def test_rollback_that_would_break_a_humans_entry_is_refused(repo: Git) -> None:
     with pytest.raises(HarnessError, match=r"memory/a.*does not exist"):
         rollback(store, base)
     assert text_of(repo, "a") == "one"
+
+
+def test_unpinned_an_update_is_accepted_without_a_lock_to_move(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = store_of(repo)
+    store.initialise(unpinned=True)
+    monkeypatch.chdir(repo.root)
+    assert run(["review", "accept", learned(store, "a", "one").id, "--pin"]) == 0
+    assert "no harness.lock to move" in capsys.readouterr().err
+    assert not (repo.root / "harness.lock").exists()
 
 
 def test_unpinned_rollback_leaves_no_lock(repo: Git) -> None:
@@ -399,8 +411,12 @@ def test_list_and_show_tell_broken_entries_apart(repo: Git, tmp_path: Path) -> N
     with pytest.raises(HarnessError) as caught:
         show_entry(store, "memory/bad", at="harness")
     assert caught.value.id == "broken_entry"
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as nowhere:
         show_entry(store, "memory/none")
+    assert nowhere.value.hint == "harnessctl list"
+    with pytest.raises(NotFoundError) as unread:
+        show_entry(store, "memory/good")
+    assert "harnessctl show memory/good --at harness" in unread.value.hint
 
 
 def test_git_12_a_nested_repository_is_refused_by_name(repo: Git, tmp_path: Path) -> None:

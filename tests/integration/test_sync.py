@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from harnessctl.cli.main import run
+from harnessctl.commands.doctor import doctor
+from harnessctl.commands.init import init
 from harnessctl.commands.pin import pin as move_pin
 from harnessctl.commands.rollback import rollback
 from harnessctl.commands.sync import sync
@@ -55,6 +58,15 @@ def test_what_one_clone_lands_the_other_takes(repo: Git, clone: Git) -> None:
     assert sync(store_of(clone)).given == 1
     done = sync(store_of(repo))
     assert (done.taken, text_of(repo, "b")) == (1, "two")
+
+
+def test_a_clone_that_took_the_branch_began_no_harness(clone: Git) -> None:
+    sync(store_of(clone))
+    assert clone("rev-parse", "harness")
+    assert not [one.repair.id for one in doctor(store_of(clone)).found]
+    with pytest.raises(HarnessError) as caught:
+        init(store_of(clone))
+    assert caught.value.id == "already_initialised"
 
 
 def test_both_sides_with_commits_of_their_own_is_said_and_nothing_moves(repo: Git, clone: Git) -> None:
@@ -143,7 +155,11 @@ def test_git_10_detached_head_in_tree_stops_in_words(repo: Git, make_repo: Make)
 
 
 def test_in_tree_the_users_branch_is_fetched_and_compared_only(
-    repo: Git, make_repo: Make, tmp_path: Path
+    repo: Git,
+    make_repo: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     store_of(repo).initialise(in_tree=True)
     repo.commit("harness")
@@ -158,6 +174,9 @@ def test_in_tree_the_users_branch_is_fetched_and_compared_only(
     tip = repo("rev-parse", "main")
     assert sync(store_of(repo)).waiting == (1, 1)
     assert repo("rev-parse", "main") == tip
+    monkeypatch.chdir(repo.root)
+    assert run(["status"]) == 0
+    assert "not pushed: others see it after git push" in capsys.readouterr().out
     assert bare("rev-parse", "main") == other("rev-parse", "main")
 
 
@@ -242,6 +261,30 @@ def test_where_policy_wants_it_what_helps_is_to_share(
     assert "require_shared wants it shared: harnessctl sync, then harnessctl pin" in capsys.readouterr().err
     assert run(["status"]) == 0
     assert "the next run does not read: harnessctl sync, then harnessctl pin" in capsys.readouterr().out
+
+
+def test_where_policy_wants_it_what_was_taken_back_is_left_by_sharing_first(
+    team: Git, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    landed = land(store_of(team), "a", "one")
+    sync(store_of(team))
+    move_pin(store_of(team))
+    rollback(store_of(team), update_of(landed), only=True)
+    with pytest.raises(RefusedError) as read:
+        store_of(team).pin()
+    with pytest.raises(RefusedError) as moved:
+        move_pin(store_of(team))
+    for caught in (read, moved):
+        assert caught.value.id == "pin_revoked"
+        assert caught.value.hint.startswith("harnessctl sync, then harnessctl pin ")
+    sync(store_of(team))
+    assert not move_pin(store_of(team)).waits
+    land(store_of(team), "b", "two")
+    monkeypatch.chdir(team.root)
+    assert run(["pin"]) == 0
+    assert "what has landed since is not: harnessctl sync" in capsys.readouterr().err
+    assert run(["pin", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waits"] is True
 
 
 def test_where_policy_wants_it_no_landing_moves_the_lock(team: Git) -> None:

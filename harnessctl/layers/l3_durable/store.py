@@ -72,10 +72,8 @@ from harnessctl.layers.l3_durable.places.state_dir import (
 )
 from harnessctl.layers.l3_durable.snapshot import read_snapshot
 
-#: What helps when a revision holds what was taken back, and the lock is to move to it.
-_PIN_ANYWAY = (
-    "runs refuse it: pin a later revision (harnessctl log), or this one all the same with --allow-revoked"
-)
+#: What else helps when a revision holds what was taken back, and the lock is to move to it.
+_PIN_ANYWAY = "harnessctl log lists others; with --allow-revoked the lock names it, though runs refuse it"
 
 
 class HarnessStore:
@@ -477,7 +475,7 @@ class HarnessStore:
         else:
             commit = self.resolve(rev) if rev else pinning.pinnable_tip(self.place)
         pinning.refuse_unreadable(self.place, commit)
-        pinning.refuse_revoked(self.place, commit, allow=allow_revoked, hint=_PIN_ANYWAY)
+        pinning.refuse_revoked(self.place, commit, allow=allow_revoked, otherwise=_PIN_ANYWAY)
         if check is not None:
             check(commit)
         return self._write_lock(commit)
@@ -530,6 +528,11 @@ class HarnessStore:
         warnings = self._warnings(before, wanted, warnings)
         written = adding.write_files(root, before, files, wanted.files)
         return Landed(record, "", written=written, warnings=warnings)
+
+    @property
+    def tip_waits(self) -> bool:
+        """Whether the landed tip is not shared yet, as policy wants it before runs read it."""
+        return pinning.tip_waits(self.place)
 
     def _move_lock(self, commit: str) -> Lock | None:
         """Move an existing lock, but not to what no run would read; unpinned runs stay so."""

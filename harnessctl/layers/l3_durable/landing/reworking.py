@@ -66,7 +66,9 @@ def rebase(writer: Writer, proposal: Proposal) -> Reworked:
     tip = Content(place.repository, place.landing_tip())
     if proposal.base == tip.commit:
         raise HarnessError(
-            f"{proposal.id} is on the tip already", id="nothing_changed", hint="harnessctl review show"
+            f"{proposal.id} is on the tip already",
+            id="nothing_changed",
+            hint=f"harnessctl review show {proposal.id}",
         )
     base, theirs = Content(place.repository, proposal.base), Content(place.repository, proposal.commit)
     edits, merged, settled, stuck = [], [], [], []

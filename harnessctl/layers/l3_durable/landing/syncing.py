@@ -112,8 +112,9 @@ def _settle(writer: Writer, here: str | None, there: str | None) -> Synced:
         return _give(writer, here, there)
     mine, theirs = _count(place, here, there), _count(place, there, here)
     apart = "went apart" if merge_base(place.repository, here, there) else "have no commit in common"
+    many = "s" if mine != 1 else ""
     raise ConflictError(
-        f"'{place.branch}' here and on {place.remote} {apart}: {mine} commits here, {theirs} there; "
+        f"'{place.branch}' here and on {place.remote} {apart}: {mine} commit{many} here, {theirs} there; "
         "not a fast-forward, so nothing was moved or pushed",
         id="diverged",
         hint=f"merge them in a work tree of '{place.branch}' (git worktree add PATH {place.branch}; there "

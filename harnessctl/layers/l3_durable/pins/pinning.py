@@ -42,21 +42,23 @@ def resolve_pin(place: Place, at: str | None = None, *, allow_revoked: bool = Fa
     return pin
 
 
-#: What helps against a revoked pin; true for verbs without the option too.
-_READ_ANYWAY = (
-    "harnessctl pin moves the lock to the landed tip; "
-    "harnessctl run and sessions resume read it all the same with --allow-revoked"
-)
+#: What else helps against a revoked pin; true for verbs without the option too.
+_READ_ANYWAY = "harnessctl run and sessions resume read it all the same with --allow-revoked"
 
 
-def refuse_revoked(place: Place, commit: str, *, allow: bool = False, hint: str = _READ_ANYWAY) -> None:
-    """:raises RefusedError: ``pin_revoked``, unless ``allow``: ``commit`` holds what was taken back since."""
+def refuse_revoked(place: Place, commit: str, *, allow: bool = False, otherwise: str = _READ_ANYWAY) -> None:
+    """Refuse a revision that holds what was taken back since.
+
+    :param otherwise: ends the hint: how to have it all the same.
+    :raises RefusedError: ``pin_revoked``, unless ``allow``.
+    """
     revoked = () if allow else revoked_updates(place, commit)
     if revoked:
+        first = f"{place.sharing}, then " if tip_waits(place) else ""
         raise RefusedError(
             f"revision {commit[:12]} holds {', '.join(revoked)}, which was taken back since",
             id="pin_revoked",
-            hint=hint,
+            hint=f"{first}harnessctl pin moves the lock to the landed tip; {otherwise}",
         )
 
 
@@ -154,8 +156,14 @@ def _unpinned(place: Place) -> Pin:
 
 def pinnable_tip(place: Place) -> str:
     """The newest revision that the lock may name; errors as :meth:`Place.landing_tip`."""
-    tip, readable = place.landing_tip(), place.readable_tips()
-    return tip if not readable or reaches(place.repository, readable, tip) else readable[0]
+    tip = place.landing_tip()
+    return place.readable_tips()[0] if tip_waits(place) else tip
+
+
+def tip_waits(place: Place) -> bool:
+    """Whether runs may read what is shared, and the landed tip is not."""
+    tip, readable = place.local_tip(), place.readable_tips()
+    return tip is not None and bool(readable) and not reaches(place.repository, readable, tip)
 
 
 def refuse_unreadable(place: Place, commit: str) -> None:
@@ -181,7 +189,7 @@ def refuse_pin_of_landing(place: Place) -> None:
         raise HarnessError(
             "what lands now is not on the remote, and [review] require_shared lets runs read only what is",
             id="pin_not_shared",
-            hint="land it without --pin; then harnessctl sync, and harnessctl pin",
+            hint=f"land it without --pin; then {place.sharing}, and harnessctl pin",
         )
 
 
@@ -190,7 +198,7 @@ def _not_shared(place: Place, what: str) -> HarnessError:
     return HarnessError(
         f"{what}, which is landed here and not {where}; [review] require_shared lets runs read only what is",
         id="pin_not_shared",
-        hint="harnessctl sync shares it; harnessctl pin REV moves the lock to what is shared",
+        hint=f"{place.sharing} shares it; harnessctl pin REV moves the lock to what is shared",
     )
 
 

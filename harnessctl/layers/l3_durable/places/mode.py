@@ -100,6 +100,11 @@ class Place:
         )
         return any(map(self._asks_for_shared, self.landed_tips())) if own is None else bool(own)
 
+    @property
+    def sharing(self) -> str:
+        """What a person types so that others get what has landed."""
+        return "git push" if self.mode is Mode.IN_TREE else "harnessctl sync"
+
     def _asks_for_shared(self, tip: str) -> bool:
         try:
             policy = parse_toml(Content(self.repository, tip).read(POLICY) or b"", POLICY)
