@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.finding import Finding
@@ -17,7 +17,7 @@ from harnessctl.layers.l3_durable.rules.entries import Subject, check_entry
 from harnessctl.layers.l3_durable.rules.files import check_content, check_name, is_text
 from harnessctl.layers.l3_durable.rules.load_rules import MAX_OTHER_FILE
 from harnessctl.layers.l3_durable.rules.names import PLACEHOLDER, place
-from harnessctl.layers.l3_durable.rules.records import check_record, check_untouched
+from harnessctl.layers.l3_durable.rules.records import check_record, check_untouched, reverted_records
 from harnessctl.layers.l3_durable.rules.registry import found, tidy
 from harnessctl.layers.l3_durable.rules.text import check_secrets, check_text
 
@@ -27,7 +27,8 @@ def check_lint(changes: Sequence[Change], context: LintContext) -> tuple[Finding
 
     Files that break a load rule are left to the load rules: they are judged here as far as they go.
     """
-    found_here = [finding for change in changes for finding in _file(change, context)]
+    reverted = reverted_records(changes, context)
+    found_here = [finding for change in changes for finding in _file(change, context, reverted)]
     touched = {place(change.path).entry for change in changes} - {None}
     for entry in sorted(touched, key=str):
         if entry is not None:
@@ -35,11 +36,11 @@ def check_lint(changes: Sequence[Change], context: LintContext) -> tuple[Finding
     return tidy(found_here)
 
 
-def _file(change: Change, context: LintContext) -> Iterator[Finding]:
+def _file(change: Change, context: LintContext, reverted: Container[str]) -> Iterator[Finding]:
     """Rules on one file."""
     where = place(change.path)
     if where.role == "record":
-        yield from check_untouched(change)
+        yield from check_untouched(change, reverted)
     if change.after is None:
         return
     yield from check_name(change.path)

@@ -124,9 +124,11 @@ RECORD = _error(
 RECORD_CHANGED = _error(
     "HRN215",
     "Record changed or deleted",
-    "Records are add-only: a decision is taken back by another record, never by editing the first.",
+    "Records are add-only: a decision is taken back by another record, never by editing the first. Only an "
+    "update's may go, where the same change makes each of its entries what it was before (`git revert`).",
     "M .harness/updates/2026-11/01J….json",
-    "restore the record; `harnessctl rollback` writes a new one",
+    "restore the record; an update is taken back by `harnessctl rollback --only`, or by a `git revert` of "
+    "its whole commit, pushed before its entries change again",
 )
 POLICY_SCHEMA = _error(
     "HRN216",
