@@ -195,3 +195,21 @@ class LinkedTrees:
         from harnessctl.layers.l3_durable.git.linked import remove_linked
 
         remove_linked(root, path, self._variables)
+
+    def is_kept(self, path: Path, commit: str) -> bool:
+        """Whether a branch or a tag holds ``commit``."""
+        from harnessctl.layers.l3_durable.git.linked import is_kept
+
+        return is_kept(path, commit, self._variables)
+
+    def is_clean(self, path: Path) -> bool:
+        """Whether all that is not ignored in ``path`` is committed."""
+        from harnessctl.layers.l3_durable.git.linked import is_clean
+
+        return is_clean(path)
+
+    def free_branch(self, path: Path, wanted: str) -> str:
+        """A branch name like ``wanted`` that is free."""
+        from harnessctl.layers.l3_durable.git.linked import free_branch
+
+        return free_branch(path, wanted)

@@ -24,11 +24,13 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
 
     :param force: also those that an open proposal or an unpushed record cites.
     """
+    from harnessctl.bootstrap.adapters import LinkedTrees
     from harnessctl.commands import prune as use_case
     from harnessctl.layers.l3_durable.git.kept_trees import sweep
     from harnessctl.layers.l3_durable.pins.live import LivePin, citing
 
-    harness = store()
+    environment = read_environment()
+    harness = store(environment)
     return use_case.prune(
         harness.state_dir,
         older_than_s=use_case.seconds_in(older_than) if older_than else None,
@@ -37,6 +39,7 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
         remove=remove,
         forget=lambda session: LivePin(harness.place, session, "").release(),
         sweep=lambda trees, running: sweep(harness.state_dir / "worktree", trees, running=running),
+        trees=LinkedTrees(environment),
     )
 
 

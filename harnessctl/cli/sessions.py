@@ -190,7 +190,7 @@ def prune_command(
     for session in pruned.going:
         say(f"{session.id}  {session.bytes:>12,} bytes")
         if session.work_tree:
-            note(f"  the work tree made for it stays: {session.work_tree} (git worktree remove)")
+            note(f"  the work tree made for it stays: {session.work_tree}; {session.removal}")
     for session in pruned.staying:
         note(f"{session.id} stays: {session.why}")
     size = sum(session.bytes for session in pruned.going)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,18 @@ class LinkedTrees(Protocol):
 
     def remove(self, root: Path, path: Path) -> None:
         """Remove it with all it holds."""
+        ...
+
+    def is_kept(self, path: Path, commit: str) -> bool:
+        """Whether a branch or a tag holds ``commit``, so that it outlives the work tree ``path``."""
+        ...
+
+    def is_clean(self, path: Path) -> bool:
+        """Whether all that is not ignored in ``path`` is committed."""
+        ...
+
+    def free_branch(self, path: Path, wanted: str) -> str:
+        """A name for a new branch: ``wanted``, or like it."""
         ...
 
 
@@ -65,10 +78,30 @@ def own_work_tree(
         yield made
     finally:
         if made.log.exists() and (made.changed or trees.head(made.path) != commit):
-            tell(f"what it changed is in {made.path}; when done with it: git worktree remove {made.path}")
+            tell(f"what it changed is in {made.path}; {removal(trees, made.path, commit, folder.name)}")
         else:
             trees.remove(root, made.path)
             tell(f"{made.path} was left as it was, and is removed")
+
+
+def removal(trees: LinkedTrees, path: Path, commit: str, session: str) -> str:
+    """How to be rid of the work tree ``path`` and lose nothing that is wanted: first what keeps it.
+
+    :param commit: what it had checked out at the start.
+    :param session: the one that it was made for.
+    """
+    said, quoted, head = [], shlex.quote(str(path)), trees.head(path)
+    if head not in ("", commit) and not trees.is_kept(path, head):
+        name = shlex.quote(trees.free_branch(path, f"session-{session.lower()}"))
+        said.append(f"no branch holds what is committed there, this keeps it: git branch {name} {head}")
+    if trees.is_clean(path):
+        said.append(f"when done with it: git worktree remove {quoted}")
+    else:
+        said.append(
+            "not all of it is committed: commit on a branch or copy what you want, "
+            f"since only this removes it as it is: git worktree remove --force {quoted}"
+        )
+    return "; ".join(said)
 
 
 def path_for(root: Path, session: str) -> Path:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harnessctl.commands.linked import LinkedTrees, removal
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.rlm.log import LOG_NAME, header_of_log
 from harnessctl.rlm.occupancy import is_written
@@ -29,12 +30,14 @@ class Candidate:
 
     :ivar why: what keeps it; "" when it goes.
     :ivar work_tree: the work tree that was made for it, where it still stands; it is the user's and stays.
+    :ivar removal: how the user removes that.
     """
 
     id: str
     bytes: int
     why: str = ""
     work_tree: str | None = None
+    removal: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def prune(
     remove: bool,
     forget: Callable[[str], None],
     sweep: Callable[[Collection[str], bool], object],
+    trees: LinkedTrees,
 ) -> Pruned:
     """Remove sessions, or with ``remove`` off say which would go. Children stay and go with their root.
 
@@ -70,6 +74,7 @@ def prune(
     :param keep: only those that are not among the newest so many.
     :param cited: sessions that must stay, with the reason.
     :param forget: called with the id of each session that went.
+    :param trees: tell how a work tree that was made for a session is removed.
     :param sweep: called at last with the work trees' states that the sessions left began with, and whether
         one of them runs.
     :raises UsageError: neither age nor count is given.
@@ -88,7 +93,8 @@ def prune(
         # Those below first: a tree that a crash leaves half removed still has its root.
         family = [*reversed(_descendants(path, below)), path]
         why = next((cited[one.name] for one in reversed(family) if one.name in cited), "")
-        size, work_tree = sum(map(_size, family)), _work_tree(path)
+        size = sum(map(_size, family))
+        work_tree, advice = _work_tree(path, trees)
         with _unused(path) as unused:
             why = why if unused else "it runs"
             if remove and not why:
@@ -97,14 +103,14 @@ def prune(
         if remove and not why:
             for one in family:
                 forget(one.name)
-        (staying if why else going).append(Candidate(path.name, size, why, work_tree))
+        (staying if why else going).append(Candidate(path.name, size, why, work_tree, advice))
     if remove:
         for left in folder.glob(f"{GOING_PREFIX}*"):
             remove_copies(left)  # the crash may have come before it: their folders are read-only
             shutil.rmtree(left, ignore_errors=True)
         logs = list(folder.glob(f"*/{LOG_NAME}"))
-        trees = {tree for log in logs if isinstance(tree := header_of_log(log.parent).get("tree"), str)}
-        sweep(trees, any(map(is_written, logs)))
+        states = {tree for log in logs if isinstance(tree := header_of_log(log.parent).get("tree"), str)}
+        sweep(states, any(map(is_written, logs)))
     return Pruned(tuple(going), tuple(staying), remove)
 
 
@@ -151,10 +157,13 @@ def _descendants(path: Path, below: Mapping[str, list[Path]]) -> list[Path]:
     return found
 
 
-def _work_tree(path: Path) -> str | None:
+def _work_tree(path: Path, trees: LinkedTrees) -> tuple[str | None, str]:
+    """The work tree made for a session, where it still stands, and how it is removed."""
     header = header_of_log(path)
-    root = header.get("root") if header.get("linked") else None
-    return root if isinstance(root, str) and Path(root).is_dir() else None
+    root, linked = header.get("root"), header.get("linked")
+    if not (isinstance(linked, Mapping) and isinstance(root, str) and Path(root).is_dir()):
+        return None, ""
+    return root, removal(trees, Path(root), str(linked.get("commit")), path.name)
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -206,6 +208,48 @@ def test_a_second_run_is_refused_or_gets_its_own_tree(
     )
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
+
+
+def follow(repo: Git, text: str) -> None:
+    """Run the commands that a text names, as a user does who copies them out of it."""
+    commands = re.findall(r"git (?:branch|worktree) [^;\n]+", text)
+    assert commands
+    for command in commands:
+        subprocess.run(command, cwd=repo.root, shell=True, check=True)
+
+
+def test_the_printed_commands_keep_what_was_committed(
+    harnessctl: Run, script: Script, make_repo: Callable[..., Git]
+) -> None:
+    repo = make_repo("a repo")
+    commit = "open('n.txt', 'w').write('new')\n!git add n.txt; git commit -qm x"
+    for by_run in (True, False):
+        model = script({"content": "a", "code": commit}, {"content": "Done."})
+        done = harnessctl("run", "--json", "--worktree", "--model", model, "x", cwd=repo.root)
+        kept, said = f"session-{done.json()['session'].lower()}", done.err
+        if not by_run:
+            repo("branch", kept)  # the name that would be proposed is taken
+            kept += "-2"
+            said = harnessctl("sessions", "prune", "--keep", "0", cwd=repo.root).err
+        assert "--force" not in said
+        follow(repo, said)
+        assert not Path(done.json()["root"]).exists()
+        assert repo("show", f"{kept}:n.txt") == "new"
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_force_is_named_where_something_is_not_committed(
+    harnessctl: Run, script: Script, repo: Git, dirty: bool
+) -> None:
+    code = "!git switch -qc theirs; git commit -qm x --allow-empty"
+    if dirty:
+        code += "\nopen('n.txt', 'w').write('new')"
+    model = script({"content": "a", "code": code}, {"content": "Done."})
+    done = harnessctl("run", "--json", "--worktree", "--model", model, "x", cwd=repo.root)
+    assert ("not all of it is committed" in done.err) is dirty
+    assert "git branch" not in done.err  # one holds it
+    follow(repo, done.err)
+    assert not Path(done.json()["root"]).exists()
 
 
 def test_a_work_tree_that_was_deleted_is_made_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from harnessctl.config import read_environment
 from harnessctl.domain.outcome import RunStatus
-from harnessctl.layers.l3_durable.git.linked import add_linked, head_of, remove_linked
+from harnessctl.layers.l3_durable.git.linked import add_linked, head_of, is_clean, remove_linked
 from harnessctl.layers.l3_durable.git.repository import Repository
 from harnessctl.layers.l3_durable.pins.live import LivePin
 from harnessctl.layers.l3_durable.places.mode import find_place
@@ -81,3 +82,16 @@ def test_a_linked_work_tree_runs_no_filter(make_repo: Callable[..., Git], tmp_pa
     remove_linked(repo.root, path, variables)
     assert not path.exists()
     assert repo("worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "sub/.gitattributes"])
+def test_a_pipe_for_rules_is_not_waited_at(repo: Git, name: str) -> None:
+    assert is_clean(repo.root)
+    (repo.root / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(repo.root / name)
+    repo.write("app.py", "other\n")
+    assert not is_clean(repo.root)
+
+
+def test_a_folder_that_is_no_repository_counts_as_not_clean(tmp_path: Path) -> None:
+    assert not is_clean(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.bootstrap.adapters import LinkedTrees
 from harnessctl.bootstrap.opening import store_at
 from harnessctl.commands.pin import pin
 from harnessctl.commands.prune import prune
@@ -71,6 +72,7 @@ def session_that_cannot_be_removed(repo: Git, monkeypatch: pytest.MonkeyPatch) -
         remove=True,
         forget=lambda _: None,
         sweep=lambda *_: None,
+        trees=LinkedTrees(read_environment()),
     )
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.bootstrap.adapters import LinkedTrees
 from harnessctl.commands.prune import Pruned, prune, seconds_in
+from harnessctl.config import read_environment
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
@@ -63,6 +65,7 @@ def ask(state: Path, **more: object) -> Pruned:
         "remove": True,
         "sweep": lambda *_: None,
         "forget": lambda _: None,
+        "trees": LinkedTrees(read_environment()),
     }
     return prune(state, **{**options, **more})  # type: ignore[arg-type]
 
@@ -105,7 +108,7 @@ def test_what_is_cited_or_runs_stays(state: Path) -> None:
 
 def test_each_that_went_is_forgotten(state: Path) -> None:
     gone: list[str] = []
-    prune(state, older_than_s=None, keep=2, cited={}, remove=True, forget=gone.append, sweep=lambda *_: None)
+    ask(state, keep=2, forget=gone.append)
     assert gone == ["A", "B"]
 
 

@@ -10,6 +10,10 @@ from pygit2.enums import ResetMode
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.layers.l3_durable.git.cli import run_git
+from harnessctl.layers.l3_durable.git.waiting import pipe_of_listing
+
+#: Where a commit is kept when the work tree that made it is gone; what else names it may go any day.
+_KEEPING = ("refs/heads", "refs/tags", "refs/remotes")
 
 
 def add_linked(root: Path, path: Path, commit: str, variables: Mapping[str, str]) -> None:
@@ -42,3 +46,35 @@ def head_of(path: Path) -> str:
         return str(pygit2.Repository(str(path)).head.target)
     except (pygit2.GitError, KeyError, ValueError):
         return ""
+
+
+def is_kept(path: Path, commit: str, variables: Mapping[str, str]) -> bool:
+    """Whether a branch or a tag holds ``commit`` in the repository of the work tree ``path``."""
+    asked = ["for-each-ref", "--count=1", "--contains", commit, *_KEEPING]
+    try:
+        return run_git(asked, path, variables) != b""
+    except HarnessError:
+        return False
+
+
+def is_clean(path: Path) -> bool:
+    """Whether the work tree ``path`` holds what it has checked out, and else only what is ignored.
+
+    Asked of libgit2: git itself would run the filters that configuration names.
+    """
+    if pipe_of_listing(path, (".gitignore", ".gitattributes")) is not None:
+        return False
+    try:
+        return not pygit2.Repository(str(path)).status(untracked_files="normal")
+    except (pygit2.GitError, OSError):
+        return False
+
+
+def free_branch(path: Path, wanted: str) -> str:
+    """``wanted``, or with a number where the repository has a branch of that name."""
+    try:
+        taken = set(pygit2.Repository(str(path)).branches.local)
+    except pygit2.GitError:
+        taken = set()
+    names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,16 +29,19 @@ def pipe_of_repository(place: Path) -> Path | None:
     return None
 
 
-def pipe_of_listing(root: Path) -> Path | None:
-    """Where git would wait while it lists the work tree at ``root``, repositories in it included."""
+def pipe_of_listing(root: Path, rules: Collection[str] = (".gitignore",)) -> Path | None:
+    """Where git would wait while it lists the work tree at ``root``, repositories in it included.
+
+    :param rules: files that are read in every folder.
+    """
     for folder, below, files in os.walk(root):
         if ".git" in below or ".git" in files:
             if found := pipe_of_repository(Path(folder)):
                 return found
             below[:] = [name for name in below if name != ".git"]
-        rules = os.path.join(folder, ".gitignore")
-        if ".gitignore" in files and is_pipe(rules):
-            return Path(rules)
+        for name in rules:
+            if name in files and is_pipe(path := os.path.join(folder, name)):
+                return Path(path)
     return None
 
 
