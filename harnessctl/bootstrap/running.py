@@ -141,7 +141,7 @@ def run_session(
         outcome = _in_loop(
             environment, harness, models, (session, pin.commit), watcher, steering, begin, root=made.path
         )
-        made.changed = bool(outcome.result.changes)
+        made.changed = outcome.result.tree_after != outcome.result.tree_before
         return outcome
 
 
@@ -160,7 +160,7 @@ def resume_session(
     on_progress: OnProgress | None = None,
 ) -> RunOutcome:
     """Go on with a session that stopped; errors as :func:`commands.resume.resume`."""
-    from contextlib import closing
+    from contextlib import ExitStack, closing
 
     from harnessctl.commands import resume as use_case
     from harnessctl.commands.late_result import ended_without_result
@@ -176,7 +176,8 @@ def resume_session(
     state_dir = here.state_dir
     propose_left_behind(environment, here, watcher.note)
     stopped = use_case.open_stopped(find_session(state_dir, session), SystemClock())
-    with closing(stopped.recorder):
+    with ExitStack() as held:
+        held.enter_context(closing(stopped.recorder))
         harness = store_at(stopped.home, environment)
         limits = use_case.merged_limits(stopped.limits, flags or {})
         late = ended_without_result(
@@ -187,7 +188,7 @@ def resume_session(
                 f"session {stopped.session} had ended: its result was missing, and is made from its log"
             )
             return late
-        use_case.restore_work_tree(stopped, LinkedTrees(environment))
+        made = held.enter_context(use_case.own_work_tree(stopped, LinkedTrees(environment), watcher.note))
         refuse_absent(harness.place, stopped.pin)
         refuse_revoked(harness.place, stopped.pin.commit, allow=allow_revoked)
         snapshot = harness.snapshot_at(stopped.pin.commit)
@@ -211,6 +212,7 @@ def resume_session(
             model_name=source.name,
             linked=stopped.linked,
             safety=kept,
+            files=use_case.files_told(made),
         )
 
         said = stopped.files_tokens
@@ -221,7 +223,10 @@ def resume_session(
             return await use_case.resume(stopped, spec, snapshot, ports, state_dir=state_dir)
 
         live = (stopped.session, stopped.pin.commit)
-        return _in_loop(environment, harness, models, live, watcher, steering, go_on, root=stopped.root)
+        outcome = _in_loop(environment, harness, models, live, watcher, steering, go_on, root=stopped.root)
+        if made is not None:
+            made.changed = outcome.result.tree_after != outcome.result.tree_before
+        return outcome
 
 
 def _spec(environment: Environment, harness: HarnessStore, chosen: Settings, python: PythonChoice) -> RunSpec:

@@ -40,6 +40,7 @@ from harnessctl.rlm.proposing import Proposing, Settled
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recall import Recall
 from harnessctl.rlm.recorder import Recorder, StorageError
+from harnessctl.rlm.reopen import FILES_STAY
 from harnessctl.rlm.result import write_whole
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.skill_copies import MODULES_NAME, SkillCopies
@@ -60,6 +61,7 @@ class RunSpec:
     :ivar model_name: the name that finds the model again.
     :ivar safety: what the run is kept within.
     :ivar linked: for a work tree made for this session: {"from": its repository's, "commit": its HEAD}.
+    :ivar files: what sessions that are picked up are told of the files on disk.
     """
 
     task: str
@@ -78,6 +80,7 @@ class RunSpec:
     model_name: str = ""
     linked: Mapping[str, str] | None = None
     safety: Safety = field(default_factory=Safety)
+    files: str = FILES_STAY
 
 
 @dataclass(frozen=True)

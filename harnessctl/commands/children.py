@@ -161,7 +161,7 @@ class Household:
             parts = self._parts(child, spec, ports, recorder, view)
             below = tuple(self.restored(child.seat, recorder.events, parts.deadline))
             facts = resume_facts(spec, model, view.protocol, {})
-            opening = additions(recorder.events, parts.journal.tally.variables, facts)
+            opening = additions(recorder.events, parts.journal.tally.variables, facts, spec.files)
             settle(opening, child.seat, below, parts, self.budget)
         except BaseException:
             recorder.close()

@@ -45,13 +45,18 @@ class LinkedTrees(Protocol):
 class Made:
     """A work tree made for a session.
 
-    :ivar log: the session's log; before there is one, nothing has worked in the work tree.
-    :ivar changed: whether files in it are other than at the start; it is kept then.
+    :ivar commit: what it had checked out at the session's start.
+    :ivar folder: the session's.
+    :ivar anew: whether this process made it.
+    :ivar lost: whether changes of the session may be gone with the one that it stands for.
+    :ivar changed: whether files in it are other than at the session's start; it is kept then.
     """
 
     path: Path
     commit: str
-    log: Path
+    folder: Path
+    anew: bool = True
+    lost: bool = False
     changed: bool = True
 
 
@@ -71,17 +76,49 @@ def own_work_tree(
             id="no_commit",
             hint="commit something first, or run without --worktree",
         )
-    made = Made(path_for(root, folder.name), commit, folder / LOG_NAME)
+    made = Made(path_for(root, folder.name), commit, folder)
     trees.add(root, made.path, commit)
     tell(f"works in {made.path}, at commit {commit[:12]}; uncommitted changes of {root} are not there")
-    try:
+    with _worked_in(trees, root, made, tell):
         yield made
+
+
+@contextmanager
+def own_work_tree_again(
+    trees: LinkedTrees, root: Path, made: Made, tell: Callable[[str], None]
+) -> Iterator[Made]:
+    """The same for a session that goes on: as it stands, or where it is gone made anew from its commit."""
+    made.anew = not made.path.exists()
+    made.lost = made.lost and made.anew
+    if made.anew:
+        trees.add(root, made.path, made.commit)
+        lost = "; whatever was changed there before is gone" if made.lost else ""
+        tell(f"{made.path} was removed, and is made anew at commit {made.commit[:12]}{lost}")
+    with _worked_in(trees, root, made, tell):
+        yield made
+
+
+@contextmanager
+def _worked_in(trees: LinkedTrees, root: Path, made: Made, tell: Callable[[str], None]) -> Iterator[None]:
+    """Say at the end what is left in the work tree; one that is as it was goes, if this process made it."""
+    before = _log_bytes(made)
+    try:
+        yield
     finally:
-        if made.log.exists() and (made.changed or trees.head(made.path) != commit):
-            tell(f"what it changed is in {made.path}; {removal(trees, made.path, commit, folder.name)}")
-        else:
+        # A session that was refused has written nothing: nothing has worked in the work tree.
+        worked = _log_bytes(made) > before
+        changed = made.changed or trees.head(made.path) != made.commit
+        if made.anew and not (worked and changed):
             trees.remove(root, made.path)
             tell(f"{made.path} was left as it was, and is removed")
+        elif worked:
+            said = "what it changed is in {}" if changed else "{} is as it was at the start"
+            tell(f"{said.format(made.path)}; {removal(trees, made.path, made.commit, made.folder.name)}")
+
+
+def _log_bytes(made: Made) -> int:
+    log = made.folder / LOG_NAME
+    return log.stat().st_size if log.exists() else -1
 
 
 def removal(trees: LinkedTrees, path: Path, commit: str, session: str) -> str:

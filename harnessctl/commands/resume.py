@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harnessctl.commands.building import RunPorts, RunSpec, parts_of, resume_facts
 from harnessctl.commands.children import Household, header_of_stopped, settle, stated_of, view_again
-from harnessctl.commands.linked import LinkedTrees
+from harnessctl.commands.linked import LinkedTrees, Made, own_work_tree_again
 from harnessctl.commands.loading import check_loads
 from harnessctl.commands.run import RunOutcome, finish
 from harnessctl.domain.errors import UsageError
@@ -29,7 +30,7 @@ from harnessctl.rlm.ports import Clock
 from harnessctl.rlm.prompt import SessionFacts, system_message
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recorder import Recorder
-from harnessctl.rlm.reopen import Addition, additions, last_end
+from harnessctl.rlm.reopen import FILES_ANEW, FILES_STAY, Addition, additions, last_end
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.tally import Tally
 
@@ -120,10 +121,22 @@ def _stopped(recorder: Recorder) -> Stopped:
     )
 
 
-def restore_work_tree(stopped: Stopped, trees: LinkedTrees) -> None:
-    """Make the session's own work tree again, where it was removed because nothing had changed in it."""
-    if stopped.linked is not None and not stopped.root.exists():
-        trees.add(stopped.home, stopped.root, stopped.linked["commit"])
+def own_work_tree(
+    stopped: Stopped, trees: LinkedTrees, tell: Callable[[str], None]
+) -> AbstractContextManager[Made | None]:
+    """The work tree made for the session, made anew where it is gone; None for a session without one."""
+    if stopped.linked is None:
+        return nullcontext(None)
+    end = last_end(stopped.recorder.events)
+    left = end.data.get("tree") if end is not None else None  # of a session that was cut off it is not known
+    lost = not left or left != stopped.header["tree"]
+    made = Made(stopped.root, stopped.linked["commit"], stopped.recorder.folder, lost=lost)
+    return own_work_tree_again(trees, stopped.home, made, tell)
+
+
+def files_told(made: Made | None) -> str:
+    """What the model is told of the files on disk."""
+    return FILES_ANEW.format(commit=made.commit) if made is not None and made.lost else FILES_STAY
 
 
 async def resume(
@@ -157,7 +170,7 @@ async def _picked_up(
     ended = last_end(events) is not None
     state = ports.harness_state.capture() if ended else tally.harness_state
     facts = resume_facts(spec, ports.model, view.protocol, state)
-    opening = additions(events, tally.variables, facts)
+    opening = additions(events, tally.variables, facts, spec.files)
     below = tuple(household.restored(seat, events, parts.deadline))
     settle(opening, seat, below, parts, household.budget)
     if spec.task.strip():

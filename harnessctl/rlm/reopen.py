@@ -18,6 +18,10 @@ from harnessctl.rlm.inbox import taken_words
 
 PICKED_UP = "[The session stopped and was picked up again, in a new kernel; nothing was run a second time."
 FILES_STAY = "Files on disk are as they were left.]"
+FILES_ANEW = (
+    "The work tree was removed in between and is made anew at commit {commit}: whatever was changed there "
+    "before is gone, and so are commits that no branch holds.]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,16 @@ class Addition:
     turn: int = 0
 
 
-def additions(events: Sequence[Event], variables: Variables, facts: Mapping[str, Any]) -> list[Addition]:
+def additions(
+    events: Sequence[Event], variables: Variables, facts: Mapping[str, Any], files: str = FILES_STAY
+) -> list[Addition]:
     """The records that make a stopped session's log ready to go on.
 
     :param variables: what the lost kernel held.
     :param facts: what the ``resume`` record states beside its text: model, limits, harness state, …
+    :param files: what the model is told of the files on disk.
     """
-    return [*_open_requests(events), *_open_calls(events), _resume(events, variables, facts)]
+    return [*_open_requests(events), *_open_calls(events), _resume(events, variables, facts, files)]
 
 
 def last_end(events: Sequence[Event]) -> Event | None:
@@ -105,14 +112,14 @@ def _is_answer(event: Event) -> bool:
     return event.type is EventType.REPAIR and event.data.get("what") == "open_call"
 
 
-def _resume(events: Sequence[Event], variables: Variables, facts: Mapping[str, Any]) -> Addition:
-    """Says what was lost; nothing when no cell ran since the model was told before."""
+def _resume(events: Sequence[Event], variables: Variables, facts: Mapping[str, Any], files: str) -> Addition:
+    """Says what was lost; nothing when no cell ran since the model was told before, and its files stay."""
     text = ""
     for event in reversed(events):
         if event.type is EventType.CELL:
-            text = " ".join(part for part in (PICKED_UP, variables.loss(), FILES_STAY) if part)
+            text = " ".join(part for part in (PICKED_UP, variables.loss(), files) if part)
             break
-        if event.data.get("what") == "resume":
+        if event.data.get("what") == "resume" and files == FILES_STAY:
             break
     data = {"what": "resume", "text": text, "lost": variables.to_json(), **facts}
     return Addition(EventType.REPAIR, data)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from harnessctl.rlm.log import read_trajectory
+from harnessctl.rlm.reopen import FILES_ANEW, FILES_STAY
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script
 from tests.conftest import Git
 from tests.fakes.killing import check_history, processes_of, until
@@ -206,6 +207,7 @@ def test_a_second_run_is_refused_or_gets_its_own_tree(
     harnessctl(
         "sessions", "resume", done.json()["session"], "--task", "sure?", "--model", again, cwd=repo.root
     )
+    assert not gone.exists()
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
 
@@ -262,8 +264,32 @@ def test_a_work_tree_that_was_deleted_is_made_again(
     run.communicate()
     made = repo.root.with_name(f"{repo.root.name}-{folder_of(logs).name.lower()}")
     shutil.rmtree(made)
+    harnessctl("sessions", "resume", "--model", "none/such", cwd=repo.root, code=2)
+    assert not made.exists()  # refused: nothing works in it
     done = harnessctl("sessions", "resume", "--json", cwd=repo.root)
     assert done.json()["answer"] == "Done."
+    assert FILES_ANEW.format(commit=repo("rev-parse", "HEAD")) in texts(logs, "repair")[-1]
+
+
+@pytest.mark.parametrize("code", ["open('new.txt', 'w').write('x')", "1"], ids=["changed", "unchanged"])
+def test_what_went_with_a_work_tree_is_told(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git, code: str
+) -> None:
+    model = script({"content": "a", "code": code}, {"content": "Done."})
+    done = harnessctl("run", "--json", "--worktree", "--model", model, "x", cwd=repo.root)
+    made, lost = Path(done.json()["root"]), code != "1"
+    assert made.exists() is lost
+    if lost:
+        repo("worktree", "remove", "--force", str(made))
+    again = script(*[{"content": "-"}] * 2, {"content": "b", "code": "open('n', 'w')"}, {"content": "Done."})
+    more = ("--json", "--model", again)
+    done = harnessctl("sessions", "resume", "--task", "more", *more, cwd=repo.root)
+    head = repo("rev-parse", "HEAD")
+    assert f"{made} was removed, and is made anew at commit {head[:12]}" in done.err
+    assert ("whatever was changed there before is gone" in done.err) is lost
+    assert f"what it changed is in {made}; " in done.err
+    told = texts(logs, "repair")[-1]
+    assert (FILES_ANEW.format(commit=head) in told, FILES_STAY in told) == (lost, not lost)
 
 
 def test_a_bare_repository_has_nothing_to_run_on(

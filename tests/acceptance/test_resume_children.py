@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from harnessctl.domain.event import Event, EventType
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import read_trajectory
 from harnessctl.rlm.recorder import Recorder
+from harnessctl.rlm.reopen import FILES_ANEW
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
 from tests.fakes import trajectories
 from tests.fakes.killing import processes_of, until
-from tests.fakes.runs import begin
+from tests.fakes.runs import begin, until_record
 
 pytestmark = pytest.mark.kernel
 
@@ -231,3 +233,27 @@ def test_a_forged_child_keeps_nobody_from_reading_the_tree_or_going_on(
     assert done["answer"] == "Done."
     told = next(e["text"] for e in Sessions(logs).of("repair") if e["what"] == "children")
     assert "alice is interrupted (cut off when harnessctl stopped, and it cannot go on" in told
+
+
+def test_a_child_too_is_told_that_the_work_tree_was_made_anew(
+    harnessctl: Run, script: Script, logs: Logs, repo: Git
+) -> None:
+    model = script(
+        {"content": "-", "code": "await rlm('work', name='alice')"},
+        {"content": "Done."},
+        {"for": "alice", "content": "-", "code": SLEEP},
+        {"for": "alice", "content": "Alice's answer."},
+    )
+    run = begin(repo, model, "--worktree")
+    until_record(logs, "cell", 1)
+    assert until(lambda: len([*logs.state.glob("harnessctl/*/sessions/*/log.jsonl")]) == 2)
+    sessions = Sessions(logs)
+    assert until(lambda: bool(sessions.of("cell", "alice")))
+    run.kill()
+    run.communicate()
+    [header] = sessions.of("header")
+    shutil.rmtree(header["root"])
+    harnessctl("sessions", "resume", sessions.folder("root").name, cwd=repo.root)
+    told = FILES_ANEW.format(commit=repo("rev-parse", "HEAD"))
+    for name in ("root", "alice"):
+        assert next(r["text"] for r in sessions.of("repair", name) if r["what"] == "resume").endswith(told)

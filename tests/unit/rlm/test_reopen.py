@@ -47,12 +47,13 @@ class Opened:
             recorder.append(EventType(kind), data, turn=1)
         recorder.close()
 
-    def resume(self) -> list[Event]:
+    def resume(self, files: str = FILES_STAY) -> list[Event]:
         """Write what a resume writes; the new events."""
         recorder = Recorder.open(self.folder, SystemClock())
         journal = Journal(recorder, View("S", self.protocol), SilentWatcher())  # type: ignore[arg-type]
         before = len(recorder.events)
-        for addition in additions(recorder.events, journal.tally.variables, {"harness_state": STATE}):
+        facts = {"harness_state": STATE}
+        for addition in additions(recorder.events, journal.tally.variables, facts, files):
             journal.record(addition.type, addition.data, turn=addition.turn)
         recorder.close()
         return recorder.events[before:]
@@ -118,6 +119,15 @@ def test_a_second_resume_tells_the_same_history(tmp_path: Path) -> None:
     assert [e.data["what"] for e in opened.resume()] == ["resume"]
     assert opened.told() == first
     assert opened.told() == first
+
+
+def test_that_files_went_is_told_though_no_cell_ran_since_the_last_time(tmp_path: Path) -> None:
+    opened = Opened(tmp_path / "s", HEADER, TASK, REQUEST, reply("a"), cell(1, "a"), result(1, "a"))
+    opened.resume()
+    assert opened.resume()[-1].data["text"] == ""
+    assert opened.resume("They are gone.]")[-1].data["text"] == f"{PICKED_UP} They are gone.]"
+    idle = Opened(tmp_path / "idle", HEADER, TASK, REQUEST)
+    assert idle.resume("They are gone.]")[-1].data["text"] == ""
 
 
 def test_what_ended_and_what_was_cut_off(tmp_path: Path) -> None:
