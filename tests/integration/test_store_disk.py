@@ -121,10 +121,10 @@ def unnoted(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """From now on moves of ``what`` cannot be noted: the disk is full."""
     noted = Operations.moved
 
-    def moved(self: Operations, name: str, old: str | None, new: str | None) -> None:
+    def moved(self: Operations, name: str, old: str | None, new: str | None, why: str = "") -> None:
         if name == what:
             self = Operations(Path("/dev/full"))
-        noted(self, name, old, new)
+        noted(self, name, old, new, why)
 
     monkeypatch.setattr(Operations, "moved", moved)
 
