@@ -78,8 +78,19 @@ class Draft(Generic[Of]):
         """The files as they are now; executable are those that their owner may execute.
 
         Of one that is too large for any entry no more is read than it takes to see that.
+
+        :raises HarnessError: ``not_a_file``: something else stands where a file would be read; passed over,
+            it would look like the wish to delete the file.
         """
         found = []
+        for path in sorted(self.folder.rglob("*")):
+            plain = not path.is_symlink() and (path.is_file() or path.is_dir())
+            if not plain and not path.name.startswith(".#"):  # so editors mark what they have open
+                raise HarnessError(
+                    f"{path} is no plain file",
+                    id="not_a_file",
+                    hint="put a file with the text in its place, or remove it to delete the entry's file",
+                )
         for path in self.paths():
             mode = EXECUTABLE if path.stat().st_mode & 0o100 else FILE
             with path.open("rb") as file:
@@ -177,8 +188,8 @@ def save(
     """
     if not draft.folder.is_dir():
         raise gone(draft.folder, verb)
-    files = draft.read()
     try:
+        files = draft.read()
         done = land(files)
     except HarnessError as error:
         if error.id == "nothing_changed":

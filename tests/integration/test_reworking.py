@@ -168,6 +168,24 @@ def test_a_conflict_is_settled_in_the_editor(repo: Git) -> None:
     assert verify(store_of(repo), waiting, here()).answers[0].answer is Answer.OK
 
 
+def test_a_link_in_the_place_of_a_text_is_no_deletion(repo: Git, tmp_path: Path) -> None:
+    store, waiting = in_conflict(repo)
+    draft = open_draft(store, waiting)
+    (path,) = draft.paths()
+    elsewhere = tmp_path / "elsewhere.md"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    before = repo("for-each-ref")
+    with pytest.raises(HarnessError) as caught:
+        save_draft(store, draft)
+    assert (caught.value.id, str(path) in caught.value.message) == ("not_a_file", True)
+    assert repo("for-each-ref") == before
+    path.unlink()
+    elsewhere.rename(path)
+    path.with_name(f".#{path.name}").symlink_to("somebody@host.1")  # an editor's mark
+    assert [file.path for file in draft.read()] == ["memory/a.md"]
+
+
 def test_an_editor_that_was_left_without_a_choice_settles_nothing(repo: Git) -> None:
     store, waiting = in_conflict(repo)
     before = repo("for-each-ref")
