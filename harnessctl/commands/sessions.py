@@ -28,6 +28,8 @@ from harnessctl.rlm.seat import ROOT
 
 #: Bytes read at a time from the end of a log.
 CHUNK = 65_536
+#: Bytes of a log's last line that are looked at.
+LONGEST = 64 * 1024 * 1024
 
 #: Hides secrets in text before it is shown.
 Mask = Callable[[str], str]
@@ -226,12 +228,15 @@ def _event_or_none(line: bytes) -> Event | None:
 
 
 def _last_line(path: Path) -> bytes:
-    """The last line, with its LF if it has one, read from the end: logs may be long."""
+    """The last line, with its LF if it has one, read from the end: logs may be long.
+
+    Of what is longer than :data:`LONGEST`, and so no record, the end.
+    """
     with path.open("rb") as file:
         at = file.seek(0, os.SEEK_END)
         data = b""
-        while at > 0 and data.rstrip(b"\n").count(b"\n") < 1:
-            step = min(CHUNK, at)
+        while at > 0 and len(data) < LONGEST and data.rstrip(b"\n").count(b"\n") < 1:
+            step = min(max(CHUNK, len(data)), at)
             at = file.seek(at - step)
             data = file.read(step) + data
     return data[data.rstrip(b"\n").rfind(b"\n") + 1 :]

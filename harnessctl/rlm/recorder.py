@@ -30,6 +30,8 @@ ASKING_S = 0.5
 SPARE_NAME = ".spare"
 SPARE_BYTES = 64 * 1024
 _PIECE = 1024 * 1024
+#: Bytes that are kept of what stands behind the last record: it may be a sparse file's, of any size.
+MOST_ASIDE = 64 * 1024 * 1024
 
 
 class StorageError(HarnessError):
@@ -156,7 +158,8 @@ class Recorder:
             partial.replace(folder / digest.hexdigest())
             _sync_folder(folder)
         except OSError as error:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink()
             raise StorageError(folder, error.strerror or str(error)) from error
         return digest.hexdigest()
 
@@ -234,19 +237,20 @@ class Recorder:
                 self.sync()
 
     def _set_tail_aside(self) -> None:
-        """Move what stands behind the last whole record; piece by piece, since it may be of any size."""
-        target, at = self.folder / f"{TORN_PREFIX}{self._size}", self._size
+        """Move what stands behind the last whole record, or its first :data:`MOST_ASIDE` bytes."""
+        target = self.folder / f"{TORN_PREFIX}{self._size}"
         try:
             with target.open("wb") as file:
-                while piece := os.pread(self._fd, _PIECE, at):
-                    file.write(piece)
-                    at += len(piece)
+                for at in range(self._size, self._size + MOST_ASIDE, _PIECE):
+                    file.write(os.pread(self._fd, _PIECE, at))
                 file.flush()
                 os.fsync(file.fileno())
             _sync_folder(self.folder)
             os.ftruncate(self._fd, self._size)
             os.fsync(self._fd)
         except OSError as error:
+            with suppress(OSError):
+                target.unlink()
             raise StorageError(target, error.strerror or str(error)) from error
 
 

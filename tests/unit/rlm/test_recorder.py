@@ -21,7 +21,7 @@ from harnessctl.rlm import recorder as recording
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, DamagedLogError, parse_log, read_blob, read_trajectory
 from harnessctl.rlm.occupancy import is_written
-from harnessctl.rlm.recorder import Recorder, StorageError
+from harnessctl.rlm.recorder import MOST_ASIDE, Recorder, StorageError
 
 
 @pytest.fixture
@@ -75,6 +75,21 @@ def test_a_torn_tail_loses_one_record_and_is_moved_aside(folder: Path, cut: int)
     repair = trajectory.events[3].data
     assert (repair["what"], repair["bytes"]) == ("torn_tail", len(torn))
     assert (folder / repair["file"]).read_bytes() == torn
+
+
+def test_of_a_tail_of_any_size_the_beginning_is_kept(folder: Path) -> None:
+    """A cell can make its own log a sparse file, whose zeros would take real space."""
+    write(folder)
+    recorder = Recorder.open(folder, SystemClock())
+    os.truncate(folder / "log.jsonl", 10**12)
+    with pytest.raises(StorageError):
+        recorder.append(EventType.TASK, {"text": "go on"})
+    recorder.relieve()
+    recorder.append(EventType.TASK, {"text": "go on"})
+    recorder.close()
+    assert not read_trajectory(folder).damage
+    (aside,) = folder.glob("torn-*")
+    assert aside.stat().st_size == MOST_ASIDE
 
 
 def test_opening_again_repairs_nothing_twice(folder: Path) -> None:
@@ -168,7 +183,7 @@ import resource, signal, sys
 from pathlib import Path
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
-from harnessctl.rlm.recorder import Recorder, StorageError
+from harnessctl.rlm.recorder import MOST_ASIDE, Recorder, StorageError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 recorder = Recorder.create(Path(sys.argv[1]), SystemClock())
 recorder.append(EventType.HEADER, {"session": "S"})
