@@ -20,7 +20,7 @@ from typing import Any
 
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.ids import suggestion
-from harnessctl.domain.limits import Limits
+from harnessctl.domain.limits import MOST, Limits
 
 #: Bytes of a settings file, and dots in one key: tomllib takes time that grows with the square of both.
 MAX_TOML = 256 * 1024
@@ -233,8 +233,8 @@ def gate_command(value: Any) -> str:
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError("a whole number is wanted")
-    if value < 0:
-        raise ValueError("a number that is not negative is wanted")
+    if not 0 <= value <= MOST:
+        raise ValueError(f"a number from 0 to {MOST} is wanted")
     return value
 
 
@@ -248,13 +248,9 @@ def _at_least_one(value: Any) -> int:
 def _amount(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("a number is wanted")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of more digits than a float has room for
-        number = float("inf")
-    if not 0 <= number < float("inf"):
-        raise ValueError("a finite number that is not negative is wanted")
-    return number
+    if not 0 <= value <= MOST:  # nor is it no number at all, such as nan
+        raise ValueError(f"a number from 0 to {MOST} is wanted")
+    return float(value)
 
 
 def _flag(value: Any) -> bool:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+#: What a setting may be at most. Event logs hold no larger number: arithmetic with floats would fail.
+MOST = 2**53
+#: Tokens of one request at most, whatever a provider or a script says: sums stay below :data:`MOST`.
+MOST_TOKENS = 10**12
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harnessctl.domain.errors import UsageError
+from harnessctl.domain.limits import MOST_TOKENS
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 
 _REPLY_KEYS = {
@@ -128,8 +129,8 @@ def _check(row: Mapping[str, Any], keys: Mapping[str, tuple[type, ...]], what: s
         if not isinstance(value, keys[key]) or (isinstance(value, bool) and bool not in keys[key]):
             wanted = " or ".join(t.__name__ for t in keys[key])
             raise _BadLineError(f"{key!r} in {what} must be {wanted}, not {type(value).__name__}")
-        if isinstance(value, int | float) and value < 0:
-            raise _BadLineError(f"{key!r} in {what} must not be negative")
+        if isinstance(value, int | float) and not 0 <= value <= MOST_TOKENS:
+            raise _BadLineError(f"{key!r} in {what} must be from 0 to {MOST_TOKENS}")
 
 
 def _identity(row: Mapping[str, Any], name: str) -> ModelIdentity:

@@ -6,7 +6,7 @@ import math
 import re
 from functools import lru_cache
 
-from harnessctl.domain.limits import Usage
+from harnessctl.domain.limits import MOST_TOKENS, Usage
 from harnessctl.domain.message import Message
 from harnessctl.layers.l0_weights import Price
 
@@ -69,5 +69,6 @@ def cost(price: Price | None, prompt: int, completion: int, cached: int = 0) -> 
 def priced(
     price: Price | None, prompt: int, completion: int, *, cached: int = 0, estimated: bool = False
 ) -> Usage:
-    """Usage of one call with its cost."""
+    """Usage of one call with its cost; a provider's count is taken as far as it can be one."""
+    prompt, completion, cached = (min(max(count, 0), MOST_TOKENS) for count in (prompt, completion, cached))
     return Usage(prompt, completion, cached, 1, cost(price, prompt, completion, cached), estimated)

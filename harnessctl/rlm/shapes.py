@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from harnessctl.domain.event import Event, EventType
+from harnessctl.domain.limits import MOST
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Mode, PinSource
 
 #: Finds fault with a value of the right type: "" or words such as ``.name is -1``.
 _Look = Callable[[Any], str]
-#: Numbers beyond this are none of ours, and arithmetic with floats would fail.
-_MOST = 2**53
 #: Ids are ULIDs; what counts is that the folder of that name is one of the sessions' own.
 _FOLDER = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
 #: Where a text left: an event, or a call of a reply.
@@ -274,7 +273,7 @@ def _among(words: frozenset[str]) -> _Look:
 
 
 def _count(value: float) -> str:
-    return "" if 0 <= value <= _MOST else f" is {_shown(value)}"
+    return "" if 0 <= value <= MOST else f" is {_shown(value)}"
 
 
 def _session(value: str) -> str:

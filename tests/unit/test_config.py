@@ -26,6 +26,7 @@ from harnessctl.config import (
     wrong_settings,
 )
 from harnessctl.domain.errors import UsageError
+from harnessctl.domain.limits import MOST
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -217,6 +218,12 @@ def test_the_page_is_made_from_the_table() -> None:
         ({"env": {"HARNESSCTL_TURNS": "abc"}}, "HARNESSCTL_TURNS=abc: a whole number is wanted"),
         ({"env": {"HARNESSCTL_WALL_S": "abc"}}, "HARNESSCTL_WALL_S=abc: a number is wanted"),
         ({"git": {"harness.turns": "x"}}, "git config: budgets.turns: a whole number is wanted"),
+        # No event log holds such numbers: a run would write one that is damaged.
+        *(
+            ({"env": {key: value}}, f"{key}={value}: a number from 0 to {MOST} is wanted")
+            for key in ("HARNESSCTL_TOKENS", "HARNESSCTL_WALL_S", "HARNESSCTL_WINDOW")
+            for value in (str(MOST + 1), "1" + "0" * 20)
+        ),
     ],
 )
 def test_a_bad_value_is_said_as_it_was_written(where: dict[str, object], said: str) -> None:

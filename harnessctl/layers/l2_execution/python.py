@@ -98,11 +98,11 @@ def _is_inside(path: str, root: Path) -> bool:
 def _named(text: str, base: Path, why: str) -> PythonChoice:
     """The interpreter called ``text``: a path, from ``base`` where it is relative, or a program on PATH."""
     path = Path(os.path.expanduser(text))
-    if os.sep in text or (base / path).is_dir():
+    if os.sep in text or os.path.isdir(base / path):  # also of a name that is too long for any file
         path = base / path
-    if path.is_dir():
+    if os.path.isdir(path):
         path = path / "bin" / "python"
-    if os.sep in str(path) and not path.exists():
+    if os.sep in str(path) and not os.path.exists(path):
         raise UsageError(
             f"{why}: there is no {path}",
             id="bad_python",

@@ -150,7 +150,7 @@ async def test_an_empty_reply_can_be_scripted() -> None:
         ("{}", "needs 'content', 'code' or 'error'"),
         ('{"contents": "x"}', "unknown key 'contents'"),
         ('{"content": 3}', "'content' in a reply must be str or NoneType, not int"),
-        ('{"content": "x", "delay_ms": -1}', "must not be negative"),
+        ('{"content": "x", "delay_ms": -1}', "must be from 0 to"),
         ('{"content": "x", "usage": {"prompt": true}}', "'prompt' in 'usage' must be int, not bool"),
         ('{"error": {"body": "x"}}', "needs a 'status' from 400 to 599"),
         ('{"error": {"status": 500}, "content": "x"}', "'error' excludes"),
