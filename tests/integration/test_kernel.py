@@ -312,8 +312,11 @@ slow(get_ipython().kernel, Path({note!r}))
 """
 
 
-async def test_a_closed_kernel_says_its_last_words_before_it_ends(own: Kernel, tmp_path: Path) -> None:
+async def test_a_closed_kernel_says_its_last_words_before_it_ends(
+    own: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the threads of a stock ipykernel wait for each other, one end in ten, until it is killed."""
+    monkeypatch.setattr("harnessctl.layers.l2_execution.kernel.LEAVE_S", 30.0)  # a busy machine is no hang
     note = tmp_path / "note"
     done = await run(own, SLOW_WORDS.format(note=str(note)))
     assert done.status is CellStatus.OK
