@@ -253,6 +253,13 @@ def _amount(value: Any) -> float:
     return float(value)
 
 
+def _seconds(value: Any) -> float:
+    number = _amount(value)
+    if number == 0:
+        raise ValueError("more than 0 seconds are wanted")
+    return number
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false is wanted")
@@ -290,6 +297,7 @@ _IN_TEXT: Mapping[Callable[[Any], Any], Callable[[str], Any]] = {
     _count: _number_in,
     _at_least_one: _number_in,
     _amount: _number_in,
+    _seconds: _number_in,
     _flag: _flag_in,
 }
 
@@ -297,7 +305,7 @@ _IN_TEXT: Mapping[Callable[[Any], Any], Callable[[str], Any]] = {
 _KEYS = (
     _Key("run.model", _text, "HARNESSCTL_MODEL", "harness.model"),
     _Key("run.python", _text, "HARNESSCTL_PYTHON", "harness.python"),
-    _Key("run.window", _count, "HARNESSCTL_WINDOW", "harness.window"),
+    _Key("run.window", _at_least_one, "HARNESSCTL_WINDOW", "harness.window"),
     _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol", flag="--protocol"),
     _Key("model.api_base", _text, "HARNESSCTL_API_BASE", repository=False),
     _Key("model.api_key_env", _text, "HARNESSCTL_API_KEY_ENV", repository=False),
@@ -307,10 +315,10 @@ _KEYS = (
     _Key("budgets.turns", _at_least_one, "HARNESSCTL_TURNS", "harness.turns"),
     _Key("budgets.tokens", _at_least_one, "HARNESSCTL_TOKENS", "harness.tokens"),
     _Key("budgets.cost_usd", _amount, "HARNESSCTL_COST_USD", "harness.costUsd", flag="--max-cost"),
-    _Key("budgets.wall_s", _amount, "HARNESSCTL_WALL_S", "harness.wallS", flag="--max-time"),
+    _Key("budgets.wall_s", _seconds, "HARNESSCTL_WALL_S", "harness.wallS", flag="--max-time"),
     _Key("budgets.depth", _count, "HARNESSCTL_DEPTH", "harness.depth"),
     _Key("budgets.children", _count, "HARNESSCTL_CHILDREN", "harness.children"),
-    _Key("budgets.cell_s", _amount, "HARNESSCTL_CELL_S", "harness.cellS", flag="--cell-time"),
+    _Key("budgets.cell_s", _seconds, "HARNESSCTL_CELL_S", "harness.cellS", flag="--cell-time"),
     _Key("prompt.tokens", _count, "HARNESSCTL_PROMPT_TOKENS", "harness.promptTokens"),
     _Key("prompt.files_tokens", _count, "HARNESSCTL_PROMPT_FILES_TOKENS", "harness.promptFilesTokens"),
     _Key("review.require_shared", _flag, "", "harness.requireShared"),
@@ -585,7 +593,7 @@ def _gates(harness: Mapping[str, Any] | None) -> tuple[GateSpec, ...]:
                     name=_text(table.get("name")),
                     command=gate_command(table.get("command")),
                     inputs=_texts(table.get("inputs", [])),
-                    timeout_s=_amount(table.get("timeout_s", 600.0)),
+                    timeout_s=_seconds(table.get("timeout_s", 600.0)),
                     attempts=_count(table.get("attempts", 1)),
                 )
             )
