@@ -21,6 +21,7 @@ from typing import Any
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.ids import suggestion
 from harnessctl.domain.limits import MOST, Limits
+from harnessctl.domain.plain_files import read_small
 
 #: Bytes of a settings file, and dots in one key: tomllib takes time that grows with the square of both.
 MAX_TOML = 256 * 1024
@@ -128,7 +129,7 @@ def user_config(environment: Environment) -> dict[str, Any]:
     """
     path = environment.config_home / "config.toml"
     try:
-        data = path.read_bytes()
+        data = read_small(path, MAX_TOML)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -143,6 +144,8 @@ def user_config(environment: Environment) -> dict[str, Any]:
 
 #: What mends a path that is not what it must be.
 _REMEDIES = {
+    errno.EINVAL: "settings are a file: put away what stands in its place",
+    errno.EFBIG: "settings take a few lines: take out what is not one",
     errno.EISDIR: "settings are a file: put the folder of that name away",
     errno.ENOTDIR: "everything above it must be a folder: set HOME to yours",
 }

@@ -11,7 +11,9 @@ import typer
 
 from harnessctl.cli import findings as render
 from harnessctl.config import read_environment
+from harnessctl.domain.contents import MOST_READ
 from harnessctl.domain.errors import ExitCode, NotFoundError, UsageError
+from harnessctl.domain.plain_files import PATIENCE_S, read_small
 
 if TYPE_CHECKING:
     from harnessctl.layers.l3_durable.checking.checker import CheckReport
@@ -81,7 +83,7 @@ def _stdin() -> tuple[str, ...]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        return read_small(path, MOST_READ, patience=PATIENCE_S).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise NotFoundError(
             f"cannot read {path}: {error.strerror}", id="no_such_file", hint="name the message's file"

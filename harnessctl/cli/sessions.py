@@ -15,6 +15,7 @@ from harnessctl.bootstrap import opening, reading, running
 from harnessctl.cli.output import note, print_json, say, table
 from harnessctl.cli.streams import fading
 from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.plain_files import make
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -153,7 +154,7 @@ def write_out(pieces: Iterable[bytes], output: str, *, quiet: bool = False) -> N
     target = Path(output)
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with make(partial, 0o600) as file:
             for piece in pieces:
                 file.write(piece)
         partial.replace(target)

@@ -278,7 +278,7 @@ def _kernels(
             # Each kernel finds it as pinned, whatever a cell of the one before made of it.
             write_whole(file, json.dumps([entry_for_cells(entry) for entry in entries]).encode())
         except OSError as error:
-            raise StorageError(file, error.strerror or str(error)) from error
+            raise StorageError(file, error) from error
         copies.ready()
         return await begin()
 

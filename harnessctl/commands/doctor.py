@@ -122,6 +122,7 @@ def _looks(store: HarnessStore) -> Iterator[Repair]:
     yield from repairs.left_over_files(store.place)
     yield from _unusable(store.state_path)
     yield from _modes(store.place.environment.state_home, store.state_path)
+    yield from _said(lambda: _operations(store))
     logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
     yield from repairs.odd_mode(store.place)
@@ -144,6 +145,13 @@ def _harness(store: HarnessStore, running: set[str]) -> Iterator[Repair]:
     yield from _said(lambda: repairs.left_over_decisions(writer))
     yield from _said(lambda: repairs.left_over_live(writer, running))
     yield from _pin(store)
+
+
+def _operations(store: HarnessStore) -> Iterator[Repair]:
+    """Nothing, unless the log of moved refs cannot be read."""
+    for _ in Operations(store.state_path).read():
+        pass
+    yield from ()
 
 
 def _unfinished(store: HarnessStore) -> Iterator[Repair]:

@@ -23,6 +23,7 @@ from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.entry import EntryFile
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.ids import new_ulid
+from harnessctl.domain.plain_files import opened, read_small
 from harnessctl.layers.l3_durable.content import entry_digest
 from harnessctl.layers.l3_durable.files.tree import EXECUTABLE, FILE
 from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
@@ -93,7 +94,7 @@ class Draft(Generic[Of]):
                 )
         for path in self.paths():
             mode = EXECUTABLE if path.stat().st_mode & 0o100 else FILE
-            with path.open("rb") as file:
+            with open(opened(path), "rb") as file:
                 data = file.read(MAX_OTHER_FILE + 1)
             found.append(EntryFile(path.relative_to(self.folder).as_posix(), mode, data))
         return tuple(found)
@@ -231,7 +232,7 @@ def _left(of: Of, home: Path, seen: str) -> Draft[Of] | None:
 def _found(of: Of, home: Path) -> Draft[Of] | None:
     """The draft in ``home``; None where there is none, or what tells of it cannot be read."""
     try:
-        found = json.loads((home / SEEN).read_bytes())
+        found = json.loads(read_small(home / SEEN, MAX_OTHER_FILE))
         return Draft(of, home, str(found["seen"]), str(found["begun"]), resumed=True)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -11,7 +11,7 @@ from harnessctl.commands.session_tree import family_of
 from harnessctl.commands.sessions import Mask, SessionSummary, ShownSession, masked
 from harnessctl.domain.canonical import canonical_json
 from harnessctl.domain.event import Event, EventType, is_aside
-from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.log import LOG_NAME, open_log, read_trajectory
 from harnessctl.rlm.tally import seconds_of
 
 #: Bytes read at a time from a log that is copied.
@@ -37,7 +37,7 @@ def masked_lines(folder: Path, mask: Mask) -> Iterator[bytes]:
 
 def original_bytes(folder: Path) -> Iterator[bytes]:
     """The log as it stands on disk, secrets and all."""
-    with (folder / LOG_NAME).open("rb") as file:
+    with open_log(folder / LOG_NAME) as file:
         while data := file.read(CHUNK):
             yield data
 

@@ -11,10 +11,12 @@ from harnessctl.commands.children import stated_of
 from harnessctl.commands.resume import Stopped, refuse_ended
 from harnessctl.commands.run import RunOutcome, changes_of, kept
 from harnessctl.domain.change import FileChange
+from harnessctl.domain.contents import MOST_READ
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits
 from harnessctl.domain.outcome import RunStatus
+from harnessctl.domain.plain_files import read_small
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.gate_inputs import matches
@@ -91,7 +93,7 @@ def late_result(stopped: Stopped, worktree: WorkTree) -> RunOutcome | None:
 def _has_result(folder: Path) -> bool:
     """Whether ``result.json`` is of this end: it names the log's size, and a later end made that larger."""
     try:
-        result = json.loads((folder / RESULT_NAME).read_bytes())
+        result = json.loads(read_small(folder / RESULT_NAME, MOST_READ))
         sizes = {one["path"]: one["bytes"] for one in result["artifacts"]}
         return bool(sizes.get(LOG_NAME) == (folder / LOG_NAME).stat().st_size)
     except (OSError, ValueError, KeyError, TypeError):

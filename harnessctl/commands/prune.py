@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harnessctl.commands.linked import LinkedTrees, removal
 from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.plain_files import NotPlainError, opened
 from harnessctl.rlm.log import LOG_NAME, header_of_log
 from harnessctl.rlm.occupancy import is_written
 from harnessctl.rlm.skill_copies import remove_copies
@@ -169,7 +170,11 @@ def _work_tree(path: Path, trees: LinkedTrees) -> tuple[str | None, str]:
 @contextmanager
 def _unused(path: Path) -> Iterator[bool]:
     """Whether no process writes the session's log; while this lasts none can begin to."""
-    fd = os.open(path / LOG_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = opened(path / LOG_NAME)
+    except NotPlainError:  # what stands in its place, no session writes
+        yield True
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -16,9 +16,11 @@ from harnessctl.domain.outcome import DAMAGED, NO_END, NO_HEADER
 from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import (
     LOG_NAME,
+    LONGEST,
     DamagedLogError,
     first_events,
     no_log,
+    open_log,
     read_line,
     read_log,
     read_trajectory,
@@ -28,8 +30,6 @@ from harnessctl.rlm.seat import ROOT
 
 #: Bytes read at a time from the end of a log.
 CHUNK = 65_536
-#: Bytes of a log's last line that are looked at.
-LONGEST = 64 * 1024 * 1024
 
 #: Hides secrets in text before it is shown.
 Mask = Callable[[str], str]
@@ -185,7 +185,7 @@ def _summary(folder: Path, mask: Mask) -> SessionSummary | None:
     header, task = first[0], first[1] if len(first) > 1 else None
     try:
         line = _last_line(path)
-    except OSError:
+    except (OSError, HarnessError):
         return None
     last = _event_or_none(line)
     end = last.data if last is not None and last.type is EventType.END else None
@@ -232,7 +232,7 @@ def _last_line(path: Path) -> bytes:
 
     Of what is longer than :data:`LONGEST`, and so no record, the end.
     """
-    with path.open("rb") as file:
+    with open_log(path) as file:
         at = file.seek(0, os.SEEK_END)
         data = b""
         while at > 0 and len(data) < LONGEST and data.rstrip(b"\n").count(b"\n") < 1:

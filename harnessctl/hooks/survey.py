@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from harnessctl.domain.plain_files import opened
 from harnessctl.hooks.script import HOOKS, MARK
 
 
@@ -74,7 +75,8 @@ def hooks_place(setting: str | None, common_dir: Path, root: Path | None) -> Hoo
 def owner_of(hook: Path) -> Owner:
     """Who wrote the file ``hook``."""
     try:
-        text = hook.read_bytes()[: 64 * 1024].decode("utf-8", "replace")
+        with open(opened(hook), "rb") as file:
+            text = file.read(64 * 1024).decode("utf-8", "replace")
     except OSError:
         return Owner.PERSON if hook.is_symlink() else Owner.NOBODY
     return next((owner for sign, owner in _SIGNS if sign in text), Owner.PERSON)

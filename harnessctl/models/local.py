@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harnessctl.domain.errors import MissingExtraError, UsageError
 from harnessctl.domain.message import Message
+from harnessctl.domain.plain_files import opened
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 from harnessctl.models.litellm_client import LitellmClient, preload
 from harnessctl.models.local_process import LocalProcess
@@ -57,7 +58,7 @@ def require_local(weights: Path | None = None) -> None:
 
 def _require_gguf(path: Path) -> None:
     try:
-        with path.open("rb") as source:
+        with open(opened(path), "rb") as source:
             magic = source.read(4)
     except OSError as error:
         raise UsageError(

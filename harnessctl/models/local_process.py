@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.plain_files import opened
 from harnessctl.models.local_server import Order
 
 #: Seconds to load; measured 5 on two cores with a warm disk, and a cold disk reads 1.1 GB.
@@ -107,7 +109,8 @@ def open_log(path: Path) -> BinaryIO:
     """The log, for appending; begun anew when it has grown past 1 MB."""
     path.parent.mkdir(parents=True, exist_ok=True)
     grown = path.exists() and path.stat().st_size > 1_000_000
-    return path.open("wb" if grown else "ab")
+    how = os.O_TRUNC if grown else os.O_APPEND
+    return open(opened(path, os.O_WRONLY | os.O_CREAT | how), "ab")
 
 
 def _not_started(reason: str, log: Path) -> HarnessError:

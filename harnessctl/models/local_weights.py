@@ -20,6 +20,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harnessctl.domain.errors import HarnessError, MissingExtraError, UsageError, install_hint
+from harnessctl.domain.plain_files import make, read_small
 
 #: Told how far long work is: (what, done, total), bytes or seconds; ``total`` 0 when unknown.
 OnProgress = Callable[[str, int, int], None]
@@ -93,7 +94,7 @@ def cached_weights(cache: Path, on_progress: OnProgress, weights: Weights = QWEN
         parts = installed_parts(weights)
         _require_space(folder, weights.size)
         _join(parts, target, weights, on_progress)
-        _stamp(target).write_text(_state(target, weights))
+        _write_stamp(target, weights)
     return target
 
 
@@ -110,12 +111,24 @@ def _intact(target: Path, weights: Weights, on_progress: OnProgress) -> bool:
     if target.stat().st_size != weights.size:
         return False
     stamp = _stamp(target)
-    if stamp.exists() and stamp.read_text() == _state(target, weights):
+    if _said(stamp) == _state(target, weights):
         return True
     if _digest(target, weights.size, on_progress) != weights.sha256:
         return False
-    stamp.write_text(_state(target, weights))
+    _write_stamp(target, weights)
     return True
+
+
+def _said(stamp: Path) -> str:
+    try:
+        return read_small(stamp, 4096).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _write_stamp(target: Path, weights: Weights) -> None:
+    with make(_stamp(target)) as file:
+        file.write(_state(target, weights).encode())
 
 
 def _digest(target: Path, total: int, on_progress: OnProgress) -> str:
@@ -153,7 +166,7 @@ def _join(parts: Sequence[Path], target: Path, weights: Weights, on_progress: On
 
 def _copy(parts: Sequence[Path], partial: Path, total: int, on_progress: OnProgress) -> str:
     digest, done = hashlib.sha256(), 0
-    with partial.open("wb") as out:
+    with make(partial) as out:
         for part in parts:
             with part.open("rb") as source:
                 while chunk := source.read(_CHUNK):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harnessctl.domain.contents import MOST_READ
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.limits import MOST_TOKENS
+from harnessctl.domain.plain_files import PATIENCE_S, read_small
 from harnessctl.layers.l0_weights import ModelIdentity, Price
 
 _REPLY_KEYS = {
@@ -70,12 +72,12 @@ class _BadLineError(ValueError):
 
 
 def read_script(path: Path) -> Script:
-    """The script at ``path``.
+    """The script at ``path``, which may be a pipe: ``scripted:<(program)``.
 
     :raises UsageError: not readable, or a line is off; names file and line.
     """
     try:
-        data = path.read_bytes()
+        data = read_small(path, MOST_READ, patience=PATIENCE_S)
     except OSError as error:
         raise UsageError(
             f"cannot read the script {path}: {error.strerror}",

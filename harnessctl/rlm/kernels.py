@@ -169,6 +169,6 @@ class Kernels:
             return await self._start()
         except OSError as error:
             where = Path(error.filename) if error.filename else Path("the kernel's folder")
-            return StorageError(where, error.strerror or str(error))
+            return StorageError(where, error)
         except HarnessError as error:
             return error  # said when a cell needs the kernel; a task that raised would end the session now

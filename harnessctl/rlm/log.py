@@ -10,6 +10,7 @@ proves nothing.
 from __future__ import annotations
 
 import gc
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,21 +18,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.event import GENESIS, Event, EventType
+from harnessctl.domain.plain_files import NotPlainError, opened, read_small
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.rlm.shapes import fault_of
 
 LOG_NAME = "log.jsonl"
 BLOBS_NAME = "blobs"
+#: Bytes that a record may have: what is longer may be the zeros of a sparse file, of any size.
+LONGEST = 64 * 1024 * 1024
+#: Bytes at a time from a log.
+_PIECE = 1024 * 1024
 
 #: The end of a canonical line. ``data`` sorts before ``hash``, so everything else stands here, and
 #: the hashed bytes are the line without this one member: no need to write the JSON a second time.
 _TAIL = re.compile(
-    rb',"hash":"([0-9a-f]{64})"(,"n":(\d+),"prev":"([0-9a-f]{64})","t":"([^"\\]*)","turn":(\d+),"type":"([a-z]+)"})\Z'
+    rb',"hash":"([0-9a-f]{64})"(,"n":(\d+),"prev":"([0-9a-f]{64})","t":"([^"\\]*)","turn":(\d+),"type":"([a-z]+)"})\n?\Z'
 )
 _HEAD = b'{"data":'
 _TYPES = {kind.value.encode(): kind for kind in EventType}
@@ -42,15 +48,19 @@ _TAIL_BYTES = 400
 
 
 class DamagedLogError(HarnessError):
-    """A log that does not fit together somewhere before its end."""
+    """A log that does not fit together somewhere before its end, or no file at all.
+
+    :ivar damage: what is wrong, and where.
+    """
 
     def __init__(self, path: Path, damage: str) -> None:
         super().__init__(
             f"{path}: {damage}",
             id="log_damaged",
             hint="the log was changed after it was written, or the disk lost parts of it; it can be read "
-            "up to that place, not continued",
+            "up to that place, not continued: put a copy back if there is one, or start anew: harnessctl run",
         )
+        self.damage = damage
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,24 @@ def read_log(path: Path) -> LogContent:
     :raises NotFoundError: no such file.
     """
     try:
-        data = path.read_bytes()
+        with open_log(path) as file:
+            return _read(file)
+    except DamagedLogError as error:
+        return LogContent((), 0, damage=error.damage)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The log file at ``path``, to read.
+
+    :raises NotFoundError: no such file.
+    :raises DamagedLogError: a pipe, a device, a socket or a folder stands in its place.
+    """
+    try:
+        return open(opened(path), "rb", buffering=_PIECE)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise no_log(path) from error
-    return parse_log(data)
+    except NotPlainError as error:
+        raise DamagedLogError(path, str(error.strerror)) from error
 
 
 def no_log(path: Path) -> NotFoundError:
@@ -91,8 +115,12 @@ def no_log(path: Path) -> NotFoundError:
 
 def parse_log(data: bytes) -> LogContent:
     """The same over bytes."""
+    return _read(io.BytesIO(data))
+
+
+def _read(file: BinaryIO) -> LogContent:
     with no_collection():
-        return _parse(data)
+        return _parse(file)
 
 
 @contextmanager
@@ -107,25 +135,28 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _parse(data: bytes) -> LogContent:
+def _parse(file: BinaryIO) -> LogContent:
     events: list[Event] = []
-    prev, start = GENESIS, 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        line = data[start:end] if end >= 0 else data[start:]
-        event, problem = _checked(line, len(events), prev)
-        if event is None and end < 0:
-            return LogContent(tuple(events), start, tail=line)
+    prev, start, ended = GENESIS, 0, True
+    # Two bytes more than a record may have: its LF, and one too many.
+    while line := file.readline(LONGEST + 2):
+        ended = line.endswith(b"\n")
+        if len(line) - ended > LONGEST:
+            event, problem = None, f"longer than any record, in a file of {file.seek(0, io.SEEK_END)} bytes"
+        else:
+            event, problem = _checked(line, len(events), prev)
+            if event is None and not ended:
+                return LogContent(tuple(events), start, tail=line)
         if event is None or (problem := fault_of(event)):
             return LogContent(
                 tuple(events), start, damage=f"line {len(events) + 1} (byte {start}): {problem}"
             )
         events.append(event)
         prev = event.hash
-        if end < 0:
-            return LogContent(tuple(events), len(data), unended=True)
-        start = end + 1
-    return LogContent(tuple(events), len(data))
+        start += len(line)
+        if not ended:  # nor is what a writer appends from now on looked at
+            break
+    return LogContent(tuple(events), start, unended=not ended)
 
 
 def read_trajectory(session_dir: Path) -> Trajectory:
@@ -149,9 +180,9 @@ def read_trajectory(session_dir: Path) -> Trajectory:
 def first_events(session_dir: Path, count: int) -> tuple[Event, ...]:
     """The first ``count`` events of a log that may be long; only those before one that cannot be read."""
     found: list[Event] = []
-    with suppress(OSError, ValueError), (session_dir / LOG_NAME).open("rb") as log:
+    with suppress(OSError, ValueError, HarnessError), open_log(session_dir / LOG_NAME) as log:
         while len(found) < count:
-            found.append(read_line(log.readline()))
+            found.append(read_line(log.readline(LONGEST)))
     return tuple(found)
 
 
@@ -176,13 +207,15 @@ def read_blob(session_dir: Path, digest: str) -> bytes:
     """The payload ``digest`` (64 hex digits) kept beside the log, checked.
 
     :raises NotFoundError: not there.
-    :raises DamagedLogError: its bytes are not those of its name.
+    :raises DamagedLogError: it cannot be read, or its bytes are not those of its name.
     """
     path = session_dir / BLOBS_NAME / digest
     try:
-        data = path.read_bytes()
+        data = read_small(path, 2 * LONGEST)
     except FileNotFoundError as error:
         raise NotFoundError(f"no blob {digest} beside the log", id="no_blob") from error
+    except OSError as error:
+        raise DamagedLogError(path, str(error.strerror)) from error
     if sha256_hex(data) != digest:
         raise DamagedLogError(path, "the content does not have the digest of its name")
     return data

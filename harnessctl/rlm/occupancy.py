@@ -16,9 +16,12 @@ from pathlib import Path
 
 from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.errors import ConflictError
+from harnessctl.domain.plain_files import NotPlainError, opened, read_small
 from harnessctl.rlm.recorder import ASKING_S, StorageError
 
 FOLDER = "occupied"
+#: Bytes of a lock file: it holds a few words about its holder.
+MOST = 64 * 1024
 
 
 class OccupiedError(ConflictError):
@@ -58,11 +61,16 @@ def is_written(log: Path) -> bool:
 
     To ask, the lock is held for a moment, shared: a writer that begins meanwhile tries again.
     """
-    with log.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+    try:
+        fd = opened(log)
+    except NotPlainError:  # what stands in its place, no session writes
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
     return False
 
 
@@ -79,14 +87,14 @@ def lock_path(state_dir: Path, root: Path) -> Path:
 def _opened(path: Path) -> int:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return opened(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        raise StorageError(path, error.strerror or str(error)) from error
+        raise StorageError(path, error) from error
 
 
 def _holder(path: Path) -> dict[str, object]:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_small(path, MOST))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -97,4 +105,4 @@ def _write(fd: int, path: Path, holder: dict[str, object]) -> None:
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps(holder).encode(), 0)
     except OSError as error:
-        raise StorageError(path, error.strerror or str(error)) from error
+        raise StorageError(path, error) from error

@@ -19,16 +19,19 @@ from typing import Any
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.ids import EntryId
+from harnessctl.domain.plain_files import read_small
 from harnessctl.domain.trajectory import Trajectory
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
-from harnessctl.rlm.log import LOG_NAME, read_trajectory
+from harnessctl.rlm.log import LOG_NAME, open_log, read_trajectory
 from harnessctl.rlm.ports import Proposer
 from harnessctl.rlm.proposed_edits import edit_of, proposed_by_entry, standing
 from harnessctl.rlm.recorder import StorageError
 from harnessctl.rlm.result import write_whole
 
 STATE_NAME = "proposals.json"
+#: Bytes of it that are read: it holds numbers of events.
+MOST = 16 * 1024 * 1024
 #: Failures after which the same wish may still become a proposal, later and unchanged.
 _LATER = frozenset({"no_identity", "storage", "moved_ref"})
 
@@ -136,7 +139,7 @@ class Proposing:
         try:
             replace(_State.read(self._folder), waits=True).write(self._folder)
         except OSError as error:
-            raise StorageError(self._folder / STATE_NAME, error.strerror or str(error)) from error
+            raise StorageError(self._folder / STATE_NAME, error) from error
 
     def _trajectory(self) -> Trajectory:
         return Trajectory(self._folder.name, tuple(self._journal.events))
@@ -153,7 +156,7 @@ def pick_up(folder: Path, proposer_of: Callable[[Trajectory], Proposer]) -> tupl
     """
     if not (folder / STATE_NAME).exists() or not _State.read(folder).waits:
         return ()
-    with (folder / LOG_NAME).open("rb") as log:
+    with open_log(folder / LOG_NAME) as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -215,7 +218,7 @@ class _State:
     def read(cls, folder: Path) -> _State:
         """The state; one in which everything waits where there is none, or none that can be read."""
         try:
-            raw = json.loads((folder / STATE_NAME).read_bytes())
+            raw = json.loads(read_small(folder / STATE_NAME, MOST))
             return cls(set(map(int, raw["done"])), bool(raw["waits"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls(set(), True)

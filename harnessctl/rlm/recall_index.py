@@ -16,6 +16,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,8 @@ class Index:
 
     def _rebuild(self, events: Sequence[Event], stop: int) -> None:
         self.close()
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.unlink()
         self._head = 0
         self.catch_up(events, stop, INLINE)
 
@@ -189,7 +191,8 @@ class Index:
         self._without, self._head = True, 0
         self.close()
         for name in (INDEX_NAME, f"{INDEX_NAME}-journal"):
-            (self._folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # a folder may stand there
+                (self._folder / name).unlink()
 
     def _open(self, events: Sequence[Event]) -> None:
         """Open the file; start a new one where it is not this log's.

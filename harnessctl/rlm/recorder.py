@@ -8,6 +8,7 @@ and said in one ``repair`` event; exactly that record is lost.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -19,7 +20,16 @@ from typing import Any
 
 from harnessctl.domain.errors import ConflictError, HarnessError
 from harnessctl.domain.event import GENESIS, Event, EventType
-from harnessctl.rlm.log import BLOBS_NAME, LOG_NAME, DamagedLogError, LogContent, no_log, read_log
+from harnessctl.domain.plain_files import NotPlainError, make, opened
+from harnessctl.rlm.log import (
+    BLOBS_NAME,
+    LOG_NAME,
+    LONGEST,
+    DamagedLogError,
+    LogContent,
+    no_log,
+    read_log,
+)
 from harnessctl.rlm.ports import Clock
 
 #: Set-aside tails are named after the byte where they stood.
@@ -34,15 +44,27 @@ _PIECE = 1024 * 1024
 MOST_ASIDE = 64 * 1024 * 1024
 
 
-class StorageError(HarnessError):
-    """The log could not be written: full disk, quota, file size limit, lost device."""
+#: What to do about a record that no reader would take.
+_SHORTER = "keep what is longer than that in a file, and name it"
+#: What says that space is lacking.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"cannot write {path}: {reason}",
-            id="storage",
-            hint="free some space, then try again",
-        )
+
+class StorageError(HarnessError):
+    """The log could not be written: full disk, quota, file size limit, lost device, something in its place.
+
+    :param reason: in words, of what lacks space; or the system's answer.
+    :param hint: the next step, where it follows from neither.
+    """
+
+    def __init__(self, path: Path, reason: str | OSError, *, hint: str = "") -> None:
+        if isinstance(reason, OSError):
+            full = reason.errno in _FULL
+            reason = reason.strerror or str(reason)
+        else:
+            full = True
+        usual = "free some space, then try again" if full else "mend that, then try again"
+        super().__init__(f"cannot write {path}: {reason}", id="storage", hint=hint or usual)
 
 
 class Recorder:
@@ -72,7 +94,7 @@ class Recorder:
         except FileExistsError as error:
             raise ConflictError(f"{path} exists already", id="log_exists") from error
         except OSError as error:
-            raise StorageError(path, error.strerror or str(error)) from error
+            raise StorageError(path, error) from error
         recorder = cls(folder, fd, clock, LogContent((), 0))
         try:
             _lock(fd, path)
@@ -96,11 +118,13 @@ class Recorder:
         """
         path = folder / LOG_NAME
         try:
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            fd = opened(path, os.O_RDWR | os.O_APPEND)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise no_log(path) from error
+        except NotPlainError as error:
+            raise DamagedLogError(path, str(error.strerror)) from error
         except OSError as error:
-            raise StorageError(path, error.strerror or str(error)) from error
+            raise StorageError(path, error) from error
         try:
             _lock(fd, path)
             content = read_log(path)
@@ -128,7 +152,11 @@ class Recorder:
             data=data,
             prev=self.events[-1].hash if self.events else GENESIS,
         )
-        self._write(event.to_line())
+        line = event.to_line()
+        if len(line) > LONGEST:
+            path = self.folder / LOG_NAME
+            raise StorageError(path, f"a record of {len(line)} bytes, and {LONGEST} are read", hint=_SHORTER)
+        self._write(line)
         self.events.append(event)
         return event
 
@@ -137,7 +165,7 @@ class Recorder:
         try:
             os.fsync(self._fd)
         except OSError as error:
-            raise StorageError(self.folder / LOG_NAME, error.strerror or str(error)) from error
+            raise StorageError(self.folder / LOG_NAME, error) from error
 
     def blob(self, chunks: Iterable[bytes]) -> str:
         """Keep a payload beside the log; its SHA-256, 64 hex digits.
@@ -149,7 +177,7 @@ class Recorder:
         digest = hashlib.sha256()
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            with partial.open("wb") as file:
+            with make(partial) as file:
                 for chunk in chunks:
                     digest.update(chunk)
                     file.write(chunk)
@@ -160,7 +188,7 @@ class Recorder:
         except OSError as error:
             with suppress(OSError):
                 partial.unlink()
-            raise StorageError(folder, error.strerror or str(error)) from error
+            raise StorageError(folder, error) from error
         return digest.hexdigest()
 
     def relieve(self) -> None:
@@ -181,26 +209,30 @@ class Recorder:
             self._fd = -1
 
     def _free_space(self) -> None:
-        (self.folder / SPARE_NAME).unlink(missing_ok=True)
+        with suppress(OSError):  # a folder may stand there
+            (self.folder / SPARE_NAME).unlink()
 
     def _set_space_aside(self) -> None:
         path = self.folder / SPARE_NAME
         try:
             # Not zeros: some file systems keep those without taking space.
-            path.write_bytes(os.urandom(SPARE_BYTES))
+            with make(path) as file:
+                file.write(os.urandom(SPARE_BYTES))
         except OSError as error:
-            path.unlink(missing_ok=True)
-            raise StorageError(path, error.strerror or str(error)) from error
+            self._free_space()
+            raise StorageError(path, error) from error
 
     def _refuse_strangers(self) -> None:
         """A cell has the user's rights, and this file is the user's: what it did to it is no evidence."""
         try:
             found = os.fstat(self._fd)
         except OSError as error:
-            raise StorageError(self.folder / LOG_NAME, error.strerror or str(error)) from error
+            raise StorageError(self.folder / LOG_NAME, error) from error
         if found.st_size != self._size or found.st_nlink == 0:
             raise StorageError(
-                self.folder / LOG_NAME, "something else changed or removed it during the session"
+                self.folder / LOG_NAME,
+                "something else changed or removed it during the session",
+                hint="leave it alone while the session runs; harnessctl sessions show says what it holds",
             )
 
     def _write(self, line: bytes) -> None:
@@ -208,7 +240,7 @@ class Recorder:
         try:
             count = os.write(self._fd, line)
         except OSError as error:
-            raise StorageError(path, error.strerror or str(error)) from error
+            raise StorageError(path, error) from error
         if count != len(line):
             os.ftruncate(self._fd, self._size)
             raise StorageError(path, f"only {count} of {len(line)} bytes were taken (no space left)")
@@ -240,7 +272,7 @@ class Recorder:
         """Move what stands behind the last whole record, or its first :data:`MOST_ASIDE` bytes."""
         target = self.folder / f"{TORN_PREFIX}{self._size}"
         try:
-            with target.open("wb") as file:
+            with make(target) as file:
                 for at in range(self._size, self._size + MOST_ASIDE, _PIECE):
                     file.write(os.pread(self._fd, _PIECE, at))
                 file.flush()
@@ -251,7 +283,7 @@ class Recorder:
         except OSError as error:
             with suppress(OSError):
                 target.unlink()
-            raise StorageError(target, error.strerror or str(error)) from error
+            raise StorageError(target, error) from error
 
 
 def _lock(fd: int, path: Path) -> None:

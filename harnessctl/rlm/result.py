@@ -6,15 +6,16 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import file_digest
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from harnessctl.domain.canonical import sha256_hex
 from harnessctl.domain.change import FileChange
 from harnessctl.domain.event import ASIDES
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.pin import Pin
+from harnessctl.domain.plain_files import make, opened
 from harnessctl.layers.l0_weights import ModelIdentity
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.seat import ROOT
@@ -159,14 +160,14 @@ class RunResult:
 
 def artifact(folder: Path, name: str) -> Artifact:
     """The file ``name`` of the session's folder as an artifact."""
-    data = (folder / name).read_bytes()
-    return Artifact(name, sha256_hex(data), len(data))
+    with open(opened(folder / name), "rb") as file:
+        return Artifact(name, file_digest(file, "sha256").hexdigest(), file.tell())
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a reader finds the old content or the new one, never a part."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("wb") as file:
+    with make(partial) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -22,6 +22,7 @@ from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import EntryId, Kind
+from harnessctl.domain.plain_files import make
 from harnessctl.layers.l1_context.skills import inner_path, python_module
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
@@ -93,9 +94,10 @@ class SkillCopies:
             places[module] = str(self._made(self._skills[name]) / "src")
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            (self._kernel_folder / MODULES_NAME).write_text(json.dumps(places))
+            with make(self._kernel_folder / MODULES_NAME) as file:
+                file.write(json.dumps(places).encode())
         except OSError as error:
-            raise StorageError(self.folder, error.strerror or str(error)) from error
+            raise StorageError(self.folder, error) from error
 
     def close(self) -> None:
         """At the session's end: say what was changed, remove the copies.
@@ -106,7 +108,7 @@ class SkillCopies:
             self._say_changed()
             _remove(self.folder)
         except OSError as error:
-            raise StorageError(self.folder, error.strerror or str(error)) from error
+            raise StorageError(self.folder, error) from error
 
     def _made(self, skill: Entry) -> Path:
         target = self.folder / skill.id.name
@@ -114,7 +116,7 @@ class SkillCopies:
             try:
                 _copy(skill, target)
             except OSError as error:
-                raise StorageError(target, error.strerror or str(error)) from error
+                raise StorageError(target, error) from error
         return target
 
     def _say_changed(self) -> None:

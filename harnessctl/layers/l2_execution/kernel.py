@@ -22,6 +22,7 @@ import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from harnessctl.domain.cell import CellRun, CellStatus
+from harnessctl.domain.plain_files import opened
 from harnessctl.layers.l2_execution.messages import Cell, KernelSigns, OnOutput
 from harnessctl.layers.l2_execution.output import Streams
 from harnessctl.layers.l2_execution.process import (
@@ -49,6 +50,9 @@ LEAVE_S = 2.0
 
 #: Messages of a kernel's output that wait here to be read.
 MOST_WAITING = 16
+
+#: Bytes at the end of a kernel's log that are looked at for why it did not start.
+_LAST_WORDS = 64 * 1024
 
 #: A sandbox tells a signal as a shell does: this much more than its number.
 SHELL_SIGNAL = 128
@@ -202,6 +206,8 @@ class Kernel:
         )
         if self._spec.wrap is not None:
             command = tuple(self._spec.wrap(command, self._sockets))
+        # A cell of an earlier kernel may have left a pipe there, and who opens it next would wait.
+        os.close(opened(self._log, os.O_WRONLY | os.O_CREAT))
         process = await self._spec.launch(
             Program(command, self._spec.environment, self._spec.cwd, self._sockets, self._log)
         )
@@ -227,8 +233,14 @@ class Kernel:
 
     def _raise_if_dead(self) -> None:
         if not self.alive:
-            lines = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
+            lines = self._last_words().decode(errors="replace").strip().splitlines()
             raise KernelStartError(self._spec.python, lines[-1] if lines else "it ended at once")
+
+    def _last_words(self) -> bytes:
+        with contextlib.suppress(OSError), open(opened(self._log), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+            return file.read(_LAST_WORDS)
+        return b""
 
     @property
     def _log(self) -> Path:

@@ -10,8 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harnessctl.config import KERNEL_MARK
+from harnessctl.domain.plain_files import make, read_small
 
 FILE_NAME = "kernel.json"
+#: Bytes that a registration may have: two process ids and a path.
+MOST = 64 * 1024
 #: Start times come from clock ticks; two readings of one process agree within this many seconds.
 SAME_START_S = 1.0
 
@@ -35,14 +38,15 @@ class Registration:
         """Write the file, whole or not at all."""
         path = session_dir / FILE_NAME
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self), sort_keys=True) + "\n")
+        with make(partial) as file:
+            file.write(json.dumps(asdict(self), sort_keys=True).encode() + b"\n")
         partial.replace(path)
 
     @classmethod
     def read(cls, session_dir: Path) -> Registration | None:
         """The registration in ``session_dir``; None when there is none or it cannot be read."""
         try:
-            return cls(**json.loads((session_dir / FILE_NAME).read_text()))
+            return cls(**json.loads(read_small(session_dir / FILE_NAME, MOST)))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -76,9 +80,9 @@ def same_process(pid: int, started: float) -> bool:
 
 
 def forget(session_dir: Path) -> None:
-    """Remove the registration."""
+    """Remove the registration; a folder in its place is none."""
     path = session_dir / FILE_NAME
-    if path.exists():
+    if os.path.lexists(path) and not path.is_dir():
         os.unlink(path)
 
 

@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from harnessctl.domain.contents import MOST_READ
+from harnessctl.domain.plain_files import read_small
+
 #: Seconds that a file stays although nothing names it, while a session runs: its log may not name it yet.
 GRACE_S = 86_400.0
 
@@ -36,7 +39,7 @@ def _files(folder: Path, before: float) -> Iterator[Path]:
 
 def _digests(manifest: Path) -> Iterator[str]:
     with suppress(OSError, ValueError, AttributeError):
-        yield from (row[1] for row in json.loads(manifest.read_bytes()).values())
+        yield from (row[1] for row in json.loads(read_small(manifest, MOST_READ)).values())
 
 
 def _remove(path: Path) -> int:

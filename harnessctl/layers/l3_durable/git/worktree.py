@@ -23,8 +23,9 @@ from pygit2.enums import RepositoryOpenFlag
 
 from harnessctl.domain.canonical import canonical_json, sha256_hex
 from harnessctl.domain.change import FileChange
-from harnessctl.domain.contents import Room, contents
+from harnessctl.domain.contents import MOST_READ, Room, contents
 from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.domain.plain_files import make, read_small
 from harnessctl.layers.l3_durable.git.cli import TooSlowError, run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
@@ -227,7 +228,7 @@ class GitWorkTree:
         if tree in self._recorded:
             return self._recorded[tree]
         try:
-            found = json.loads(self._manifest(tree).read_bytes())
+            found = json.loads(read_small(self._manifest(tree), MOST_READ))
         except (OSError, ValueError) as error:
             raise NotFoundError(f"the work tree's state {tree} was not recorded", id="no_tree") from error
         return {path: (int(mode), str(digest), str(oid)) for path, (mode, digest, oid) in found.items()}
@@ -238,8 +239,8 @@ class GitWorkTree:
     def _content(self, digest: str, oid: str) -> bytes:
         kept = self._blob(digest)
         try:
-            return kept.read_bytes() if kept.exists() else self._repository.blob(oid)
-        except NotFoundError:
+            return read_small(kept, MAX_KEPT) if kept.exists() else self._repository.blob(oid)
+        except (NotFoundError, OSError):
             return f"not kept: sha256 {digest}\n\0".encode()
 
     def _manifest(self, tree: str) -> Path:
@@ -261,7 +262,8 @@ class GitWorkTree:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(data)
+            with make(temporary) as file:
+                file.write(data)
             temporary.replace(path)
         except OSError:
             with suppress(OSError):

@@ -17,7 +17,10 @@ import psutil
 
 from harnessctl.config import KERNEL_MARK, Environment
 from harnessctl.domain.errors import RefusedError
+from harnessctl.domain.plain_files import read_small
 
+#: Bytes of a registration: two process ids and a path.
+MOST = 64 * 1024
 #: Start times are compared with this tolerance, in seconds: clock ticks differ by source.
 SAME_START = 2.0
 
@@ -74,7 +77,7 @@ def _registered(state_home: Path) -> Iterator[tuple[int, tuple[str, float]]]:
     """(pid, (session, start time)) of the kernels, and their guards, of any repository's sessions."""
     for path in state_home.glob("*/sessions/*/kernel.json"):
         try:
-            data = json.loads(path.read_bytes())
+            data = json.loads(read_small(path, MOST))
             yield int(data["pid"]), (path.parent.name, float(data["started"]))
             yield int(data["guard"]), (path.parent.name, float(data["guard_started"]))
         except (OSError, ValueError, KeyError, TypeError):

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harnessctl.domain.contents import MOST_READ
 from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.plain_files import opened, read_small
 
 FILE = "operations.jsonl"
 
@@ -48,7 +50,7 @@ class Operations:
         # A torn last line of another process must not swallow ours.
         line = f"\n{json.dumps(record, sort_keys=True)}\n".encode()
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = opened(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
                 if os.write(handle, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -58,14 +60,25 @@ class Operations:
             raise HarnessError(
                 f"cannot write {self._path}: {error.strerror}",
                 id="write_failed",
-                hint="check free space and the permissions of the state folder; nothing was moved",
+                hint="check free space, the rights of the state folder, and what this is; nothing was moved",
             ) from error
 
     def read(self) -> Iterator[Operation]:
-        """Moves in order; a line that cannot be read is no move we know of."""
-        if self._path is None or not self._path.exists():
+        """Moves in order; a line that cannot be read is no move we know of.
+
+        :raises HarnessError: ``read_failed``: a pipe or another thing is there, or more than a log.
+        """
+        try:
+            data = read_small(self._path, MOST_READ) if self._path else b""
+        except FileNotFoundError:
             return
-        for line in self._path.read_bytes().splitlines():
+        except OSError as error:
+            raise HarnessError(
+                f"cannot read {self._path}: {error.strerror}",
+                id="read_failed",
+                hint="put away what stands there; a new one is begun",
+            ) from error
+        for line in data.splitlines():
             try:
                 data = json.loads(line)
                 yield Operation(str(data["what"]), data["old"], data["new"], str(data.get("why", "")))

@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from harnessctl.domain.contents import MOST_READ
+from harnessctl.domain.plain_files import opened, read_small
+
 #: Bytes after which the file is begun anew; 10,000 verdicts take 2 MB, 10,000 updates 3 MB.
 MAX_FILE = 64 * 1024 * 1024
 _KEY_BYTES = 32
@@ -34,7 +37,7 @@ class SealedLines:
     def read(self) -> Iterator[Any]:
         """The value of each line that can be trusted."""
         try:
-            data = self.path.read_bytes() if self.path is not None else b""
+            data = read_small(self.path, MOST_READ) if self.path is not None else b""
         except OSError:
             return
         for line in data.split(b"\n"):
@@ -52,7 +55,7 @@ class SealedLines:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             if self.path.exists() and self.path.stat().st_size > MAX_FILE:
                 flags |= os.O_TRUNC
-            handle = os.open(self.path, flags, 0o600)
+            handle = opened(self.path, flags)
             try:
                 # A torn last line of another process must not swallow our first one.
                 os.write(handle, b"\n" + lines)
@@ -71,7 +74,7 @@ def read_key(path: Path) -> bytes:
     """
     try:
         status = path.stat()
-        data = path.read_bytes()
+        data = read_small(path, _KEY_BYTES)
         if len(data) == _KEY_BYTES and status.st_mode & 0o077 == 0 and status.st_uid == os.getuid():
             return data
         path.unlink()
@@ -93,7 +96,7 @@ def _new_key(path: Path) -> bytes:
         try:
             os.link(temporary, path)  # whoever was first wins, so that all agree on one key
         except FileExistsError:
-            key = path.read_bytes()
+            key = read_small(path, _KEY_BYTES)
         finally:
             temporary.unlink()
     except OSError:
