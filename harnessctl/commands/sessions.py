@@ -129,14 +129,17 @@ def find_session(state_dir: Path, prefix: str) -> Path:
 
     :raises NotFoundError: none.
     :raises UsageError: more than one.
+    :raises DamagedLogError: it is to be the newest, and whether that is one is what its log does not tell.
     """
-    folder = state_dir / "sessions"
-    names = sorted(p.parent.name for p in folder.glob(f"*/{LOG_NAME}") if not p.parent.name.startswith("."))
     if not prefix:
-        if not names:
-            raise NotFoundError("there is no session yet", id="no_session", hint="harnessctl run makes one")
-        # A kill may leave a log without a header, of a child that was about to begin.
-        return folder / next((name for name in reversed(names) if is_root(folder / name)), names[-1])
+        newest = newest_session(state_dir)
+        if damage := _damaged_at_once(newest):
+            error = DamagedLogError(newest / LOG_NAME, damage)
+            error.hint = "this is the newest session; name another: harnessctl sessions list shows them"
+            raise error
+        return newest
+    folder = state_dir / "sessions"
+    names = _names(folder)
     found = [name for name in names if name.startswith(prefix.upper())]
     if not found:
         raise NotFoundError(
@@ -149,6 +152,31 @@ def find_session(state_dir: Path, prefix: str) -> Path:
             hint="write more of the id",
         )
     return folder / found[0]
+
+
+def newest_session(state_dir: Path) -> Path:
+    """Folder of the newest session that no other one started, or that may be one: damage hides its header.
+
+    :raises NotFoundError: none.
+    """
+    folder = state_dir / "sessions"
+    names = _names(folder)
+    if not names:
+        raise NotFoundError("there is no session yet", id="no_session", hint="harnessctl run makes one")
+    # A kill may leave a log without a header, of a child that was about to begin.
+    for one in (folder / name for name in reversed(names)):
+        if is_root(one) or _damaged_at_once(one):
+            return one
+    return folder / names[-1]
+
+
+def _damaged_at_once(folder: Path) -> str:
+    """What hides the header of a session, "" where that can be read, or was never written whole."""
+    return "" if first_events(folder, 1) else read_log(folder / LOG_NAME).damage
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(p.parent.name for p in folder.glob(f"*/{LOG_NAME}") if not p.parent.name.startswith("."))
 
 
 def refuse_unreadable(folder: Path, *, copied: bool = False) -> None:

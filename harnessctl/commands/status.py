@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from harnessctl.commands.sessions import find_session, summary_of
+from harnessctl.commands.sessions import newest_session, summary_of
 from harnessctl.domain.errors import HarnessError, NotFoundError
 from harnessctl.domain.finding import Finding
 from harnessctl.domain.pin import Mode, Pin, PinSource
@@ -131,7 +131,7 @@ def _last_session(store: HarnessStore) -> LastSession | None:
     if store.mode is None:  # a look at what is not there makes no state folder
         return None
     try:
-        found = summary_of(find_session(store.state_path, ""))
+        found = summary_of(newest_session(store.state_path))
     except (NotFoundError, OSError):
         return None
     return LastSession(found.id, found.status or found.reason, found.started) if found else None

@@ -18,7 +18,7 @@ from harnessctl.commands.drafts import SEEN, seen_in
 from harnessctl.commands.export import original_bytes
 from harnessctl.commands.late_result import _has_result
 from harnessctl.commands.session_tree import family_of
-from harnessctl.commands.sessions import find_session, list_sessions, show_session
+from harnessctl.commands.sessions import find_session, list_sessions, newest_session, show_session
 from harnessctl.config import read_environment, user_config
 from harnessctl.domain.errors import HarnessError, UsageError
 from harnessctl.domain.event import EventType
@@ -194,7 +194,7 @@ def test_an_empty_file_may_be_the_null_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_the_list_names_the_session_and_show_says_why(tmp_path: Path, odd: str) -> None:
+def test_the_list_names_the_session_and_so_does_what_takes_the_newest(tmp_path: Path, odd: str) -> None:
     record(tmp_path / "sessions", OLD)
     log = record(tmp_path / "sessions", NEW) / LOG_NAME
     log.unlink()
@@ -205,14 +205,28 @@ def test_the_list_names_the_session_and_show_says_why(tmp_path: Path, odd: str) 
     listed = list_sessions(tmp_path, str)
     assert [(one.id, one.reason) for one in listed][-1] == (OLD, "no_end")
     assert [(one.id, one.reason) for one in listed if one.id == NEW] == [(NEW, "damaged")]
-    with pytest.raises(DamagedLogError) as raised:
-        show_session(tmp_path, NEW, str)
-    assert str(log) in raised.value.message
-    assert raised.value.hint
+    for take in (lambda: find_session(tmp_path, ""), lambda: show_session(tmp_path, NEW, str)):
+        with pytest.raises(DamagedLogError) as raised:
+            take()
+        assert str(log) in raised.value.message
+        assert raised.value.hint
+    assert newest_session(tmp_path) == log.parent
     assert find_session(tmp_path, OLD).name == OLD
     if odd != "sparse":  # as it stands, that one can be copied
         with pytest.raises(DamagedLogError):
             next(original_bytes(log.parent))
+
+
+def test_a_damaged_newest_session_is_not_passed_over(tmp_path: Path) -> None:
+    """Going on with another session than meant costs more than one more word."""
+    record(tmp_path / "sessions", OLD)
+    log = record(tmp_path / "sessions", NEW) / LOG_NAME
+    log.write_bytes(b"lost\n" + log.read_bytes())
+    with pytest.raises(DamagedLogError, match=NEW) as raised:
+        find_session(tmp_path, "")
+    assert "harnessctl sessions list" in raised.value.hint
+    log.write_bytes(b"")  # killed before its header: nothing is lost with it, and it may be a child
+    assert find_session(tmp_path, "").name == OLD
 
 
 def test_a_log_of_any_size_is_read_up_to_its_damage(tmp_path: Path) -> None:
