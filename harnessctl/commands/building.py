@@ -21,6 +21,7 @@ from harnessctl.layers.l1_context.skills import entry_for_cells
 from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, Launch
 from harnessctl.layers.l2_execution.python import PythonChoice
+from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.budget import Budget
@@ -255,7 +256,7 @@ def _kernels(
     copies: SkillCopies,
     launch: Launch,
 ) -> Kernels:
-    folder = session / "kernel"
+    folder = session / KERNEL_FOLDER
     file = folder / "entries.json"
     environment = _environment(spec, session.name, folder) | dict(spec.python.variables)
     root, sandbox = ports.worktree.root, spec.safety.sandbox
@@ -287,7 +288,7 @@ def _kernels(
 
 def forking_of(spec: RunSpec, session: str, folder: Path) -> Forking:
     """What forks the kernels of children of the root ``session``, whose folder is given."""
-    return Forking(spec.python.path, _environment(spec, session, folder / "kernel"), PACKAGES)
+    return Forking(spec.python.path, _environment(spec, session, folder / KERNEL_FOLDER), PACKAGES)
 
 
 def _environment(spec: RunSpec, session: str, folder: Path | None = None) -> dict[str, str]:

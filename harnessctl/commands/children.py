@@ -28,7 +28,7 @@ from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.harness import render_harness
 from harnessctl.layers.l1_context.view import View, system_of
 from harnessctl.layers.l2_execution.process import GuardedProcess
-from harnessctl.layers.l2_execution.registration import end_left_over
+from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER, end_left_over
 from harnessctl.models.port import ModelClient
 from harnessctl.rlm.agents import Agent, agent_of
 from harnessctl.rlm.apart import ChildWatcher, NoFence, SharedPin, SharedTree
@@ -148,7 +148,7 @@ class Household:
         """:raises HarnessError: its log does not allow it, or its model is not there."""
         recorder = Recorder.open(kin.folder, self._ports.clock)
         try:
-            end_left_over(kin.folder / "kernel", child.seat.session)
+            end_left_over(kin.folder / KERNEL_FOLDER, child.seat.session)
             header_of_stopped(recorder)
             stated = stated_of(recorder.events)
             agent = agent_of(self._snapshot.entries.values(), child.agent) if child.agent else None

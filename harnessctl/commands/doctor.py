@@ -17,7 +17,7 @@ from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.outcome import NO_HEADER
 from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
-from harnessctl.layers.l2_execution.registration import Registration, end_left_over, forget
+from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER, Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.content import POLICY
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.initialising import is_begun
@@ -201,7 +201,7 @@ def _pin_remedy(store: HarnessStore, error: HarnessError) -> str:
 
 def _kernel(folder: Path) -> Iterator[Repair]:
     """A kernel that outlived its session; known by process id and start time together."""
-    known = Registration.read(folder)
+    known = Registration.read(folder / KERNEL_FOLDER)
     if known is None:
         return
     alive = known.alive()
@@ -214,12 +214,12 @@ def _kernel(folder: Path) -> Iterator[Repair]:
 
 
 def _end_kernel(folder: Path, known: Registration) -> None:
-    end_left_over(folder, folder.name)
+    end_left_over(folder / KERNEL_FOLDER, folder.name)
     shutil.rmtree(known.folder, ignore_errors=True)
 
 
 def _forget(folder: Path, known: Registration) -> None:
-    forget(folder)
+    forget(folder / KERNEL_FOLDER)
     if known.folder:
         shutil.rmtree(known.folder, ignore_errors=True)
 

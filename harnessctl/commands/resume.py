@@ -21,7 +21,7 @@ from harnessctl.domain.pin import Pin
 from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l1_context.view import View
 from harnessctl.layers.l2_execution.python import PythonChoice
-from harnessctl.layers.l2_execution.registration import end_left_over
+from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER, end_left_over
 from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.lineage import descendants, tree_usage
@@ -152,7 +152,7 @@ async def resume(
     check_loads(snapshot, skip_broken=bool(stopped.header["skipped"]))
     folder = stopped.recorder.folder
     with occupied(state_dir, stopped.root, stopped.session):
-        end_left_over(folder / "kernel", stopped.session)
+        end_left_over(folder / KERNEL_FOLDER, stopped.session)
         skipped = tuple(stopped.header["skipped"])
         async with Household(spec, snapshot, stopped.pin, ports, folder.parent, skipped) as household:
             return await _picked_up(stopped, spec, snapshot, ports, household)

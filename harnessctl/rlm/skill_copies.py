@@ -24,6 +24,7 @@ from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import EntryId, Kind
 from harnessctl.domain.plain_files import make
 from harnessctl.layers.l1_context.skills import inner_path, python_module
+from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.journal import Journal
 from harnessctl.rlm.recorder import StorageError
@@ -57,7 +58,7 @@ class SkillCopies:
         self._changed = changed
         self._skills = {name: e for name, e in entries.items() if e.id.kind is Kind.SKILL}
         self._modules = {name: module for name, e in self._skills.items() if (module := python_module(e))}
-        self._kernel_folder = session / "kernel"
+        self._kernel_folder = session / KERNEL_FOLDER
         self._journal = journal
 
     def handlers(self) -> Mapping[str, Handler]:

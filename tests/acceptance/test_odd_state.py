@@ -7,10 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
+from harnessctl.layers.l3_durable.places.actor import _registered
 from tests.acceptance.conftest import COMMAND, Run, Script, outside_pytest
 from tests.conftest import Git
+from tests.fakes.killing import until
 from tests.fakes.odd_files import ODD
 
 pytestmark = pytest.mark.timeout(120)
@@ -48,7 +51,7 @@ def test_a_log_s_place(harnessctl: Run, repo: Git, folder: Path, odd: str, scrip
 @pytest.mark.parametrize("odd", ODD)
 def test_what_lies_beside_the_log(harnessctl: Run, repo: Git, folder: Path, odd: str, script: Script) -> None:
     """Also where the session was killed before it could tidy up."""
-    for name in ("result.json", "proposals.json", "kernel.json", "recall.sqlite", "recall.sqlite-journal"):
+    for name in ("result.json", "proposals.json", "recall.sqlite", "recall.sqlite-journal"):
         (folder / name).unlink(missing_ok=True)
         ODD[odd](folder / name)
     shutil.rmtree(folder / "kernel", ignore_errors=True)
@@ -96,3 +99,28 @@ def test_a_device_is_no_script(harnessctl: Run, repo: Git, tmp_path: Path) -> No
         "run", "x", "--model", f"scripted:{tmp_path}/pipe", cwd=repo.root, code=2, timeout=40
     )
     assert "pipe" in refused.err
+
+
+def test_a_kernel_s_registration_is_found_where_it_stands(
+    harnessctl: Run, repo: Git, script: Script, home: Path, tmp_path: Path
+) -> None:
+    """By ``doctor``, and by what tells an agent from a person."""
+    (home / "tmp").mkdir()
+    harnessctl("init", cwd=repo.root)
+    code = f"import os, time\nopen({str(tmp_path / 'begun')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    line = [COMMAND, "run", "--model", script({"content": "x", "code": code}, {"content": "Done."}), "x"]
+    begun = tmp_path / "begun"
+    with subprocess.Popen(line, cwd=repo.root, env=outside_pytest(), stderr=subprocess.DEVNULL) as host:
+        try:
+            until(lambda: begun.exists() and begun.read_text().isdigit(), 60)
+            kernel = int(begun.read_text())
+            (log,) = (home / "state").glob("harnessctl/*/sessions/*/log.jsonl")
+            registered = dict(_registered(home / "state/harnessctl"))
+            assert registered[kernel][0] == log.parent.name
+        finally:
+            host.kill()
+    until(lambda: not psutil.pid_exists(kernel), 20)
+    found = {one["id"]: one["what"] for one in harnessctl("doctor", "--json", cwd=repo.root, code=1).json()}
+    assert log.parent.name in found["dead_kernel"], found
+    harnessctl("doctor", "--fix", cwd=repo.root)
+    harnessctl("doctor", cwd=repo.root)

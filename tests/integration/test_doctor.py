@@ -209,7 +209,8 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def register(store: HarnessStore, pid: int, started_at: float) -> Path:
-    folder = log_file(store, log(store)).parent
+    folder = log_file(store, log(store)).parent / "kernel"
+    folder.mkdir(mode=0o700)
     Registration(pid, started_at, 2**22 + 5, 1.0, "").write(folder)
     (folder / "kernel.json").chmod(0o600)
     return folder

@@ -91,7 +91,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], Any]] = {
     "proposals": (STATE_NAME, lambda p: pick_up(p, pytest.fail), ()),
     "result": (RESULT_NAME, _has_result, False),
     "registration": ("kernel.json", Registration.read, None),
-    "registrations": ("harnessctl/r/sessions/s/kernel.json", _agent, ""),
+    "registrations": ("harnessctl/r/sessions/s/kernel/kernel.json", _agent, ""),
     "settings": (
         ".config/harnessctl/config.toml",
         lambda p: user_config(read_environment({"HOME": str(p)})),

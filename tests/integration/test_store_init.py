@@ -345,7 +345,7 @@ def test_landing_verbs_refuse_agents(repo: Git, home: Path, how: str) -> None:
     elif how == "actor":
         command = ["env", "HARNESSCTL_ACTOR=agent", sys.executable, "-c", script]
     else:
-        outer = REGISTERED.format(folder=str(store.state_dir / "sessions/s1"), command=command)
+        outer = REGISTERED.format(folder=str(store.state_dir / "sessions/s1/kernel"), command=command)
         command = [sys.executable, "-c", outer]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "refused\n", done.stderr
@@ -368,7 +368,7 @@ def test_a_pid_used_again_by_a_stranger_makes_nobody_an_agent(repo: Git) -> None
     import psutil
 
     store = started(repo)
-    folder = store.state_dir / "sessions/s1"
+    folder = store.state_dir / "sessions/s1/kernel"
     folder.mkdir(parents=True)
     here = psutil.Process()
     (folder / "kernel.json").write_text(json.dumps({"pid": here.pid, "started": here.create_time() - 1000}))

@@ -12,6 +12,8 @@ from pathlib import Path
 from harnessctl.config import KERNEL_MARK
 from harnessctl.domain.plain_files import make, read_small
 
+#: In a session's folder: what its kernels leave, the registration among it.
+KERNEL_FOLDER = "kernel"
 FILE_NAME = "kernel.json"
 #: Bytes that a registration may have: two process ids and a path.
 MOST = 64 * 1024
@@ -21,7 +23,7 @@ SAME_START_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A kernel and its guard, as they stand in the session's folder while they run.
+    """A kernel and its guard, as they stand in :data:`KERNEL_FOLDER` of the session while they run.
 
     :ivar started: start time of the kernel's process, seconds since the epoch.
     :ivar guard_started: the same of its guard's.

@@ -75,10 +75,10 @@ def _mark(process: psutil.Process) -> str:
 
 def _registered(state_home: Path) -> Iterator[tuple[int, tuple[str, float]]]:
     """(pid, (session, start time)) of the kernels, and their guards, of any repository's sessions."""
-    for path in state_home.glob("*/sessions/*/kernel.json"):
+    for path in state_home.glob("*/sessions/*/kernel/kernel.json"):
         try:
-            data = json.loads(read_small(path, MOST))
-            yield int(data["pid"]), (path.parent.name, float(data["started"]))
-            yield int(data["guard"]), (path.parent.name, float(data["guard_started"]))
+            data, session = json.loads(read_small(path, MOST)), path.parents[1].name
+            yield int(data["pid"]), (session, float(data["started"]))
+            yield int(data["guard"]), (session, float(data["guard_started"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue
