@@ -18,21 +18,24 @@ def command(
 ) -> None:
     """Look for what crashes and other tools leave behind, and say what would put it right.
 
-    Stale lock files, what killed processes left half-written, a damaged HEAD, a branch that lost its harness
-    or cannot be read, missing objects, settings of the wrong form, a harness.toml or a pin that cannot be
-    read or does not load, proposals that are decided already or cannot be read, refs of sessions that ended,
-    damaged logs, kernels that outlived their session (by process id and start time), run state that others
-    can read, sockets of sessions that are gone.
+    Pipes and the like in place of git's files (all else is looked at when those are gone), stale lock
+    files, what killed processes left half-written, a damaged HEAD, a branch that lost its harness or cannot
+    be read, missing objects, settings of the wrong form, a harness.toml or a pin that cannot be read or does
+    not load, proposals that are decided already or cannot be read, refs of sessions that ended, damaged logs,
+    kernels that outlived their session (by process id and start time), run state that others can read,
+    sockets of sessions that are gone.
     Without --fix nothing is changed. Exit code 1 while something is wrong.
     """
-    from harnessctl.commands.doctor import doctor
+    from harnessctl.commands.doctor import doctor, strange_files
 
     environment = read_environment()
-    store = opening.store(environment, lenient=True)
-    wrong = opening.wrong_settings(environment, store)
-    found = doctor(store, fix=fix, machine=True, wrong=wrong)
-    for line in opening.unread_settings(environment, store):
-        note(f"note: {line}")
+    found = strange_files(opening.here())
+    if found is None:
+        store = opening.store(environment, lenient=True)
+        wrong = opening.wrong_settings(environment, store)
+        found = doctor(store, fix=fix, machine=True, wrong=wrong)
+        for line in opening.unread_settings(environment, store):
+            note(f"note: {line}")
     if as_json:
         print_json(found.to_json())
     elif not found.found:

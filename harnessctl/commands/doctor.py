@@ -19,6 +19,7 @@ from harnessctl.domain.safe_text import visible_line
 from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER, Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.content import POLICY
+from harnessctl.layers.l3_durable.git.waiting import wrong_around
 from harnessctl.layers.l3_durable.landing import repairs
 from harnessctl.layers.l3_durable.landing.initialising import is_begun
 from harnessctl.layers.l3_durable.landing.repairs import Repair
@@ -95,6 +96,15 @@ def doctor(
     if machine:
         found += _sockets(socket_bases(store.place.environment.variables))
     return Health(tuple(_treat(repair) if fix else Diagnosis(repair) for repair in found))
+
+
+def strange_files(start: Path) -> Health | None:
+    """Pipes and the like in place of files of the repository around ``start``; None: there are none.
+
+    No look at it might come back from them: all else can be looked at when these are gone.
+    """
+    found = tuple(Diagnosis(Repair(e.id, e.message, e.hint)) for e in wrong_around(start))
+    return Health(found) if found else None
 
 
 def _treat(repair: Repair) -> Diagnosis:

@@ -472,6 +472,95 @@ def test_a_pipe_in_a_nested_git_directory_holds_nothing_up(
     assert done.stdout.strip() not in ("", before), done.stderr
 
 
+@pytest.mark.parametrize("pipe", [True, False])
+def test_neither_does_one_that_a_linked_folder_leads_to(
+    repo: Git, tree: WorkTree, submodule: Git, tmp_path: Path, *, pipe: bool
+) -> None:
+    before = tree.tree_hash()
+    heads, elsewhere = repo.root / ".git/modules/sub/refs/heads", tmp_path / "heads"
+    heads.rename(elsewhere)
+    heads.symlink_to(elsewhere)
+    (elsewhere / "again").symlink_to(heads.parent)
+    if pipe:
+        (elsewhere / "main").unlink()
+        os.mkfifo(elsewhere / "main")
+    submodule.write("code.py", "x = 3\n")
+    done = hash_elsewhere(repo, 20)
+    assert done.stdout.strip() not in ("", before), done.stderr
+
+
+CHANGE = (
+    "import os, sys; from pathlib import Path;"
+    "from harnessctl.layers.l3_durable.git.worktree import GitWorkTree;"
+    "tree = GitWorkTree(Path(sys.argv[1]), Path(sys.argv[2]), os.environ); before = tree.tree_hash();"
+    "os.unlink(sys.argv[3]); os.mkfifo(sys.argv[3]); Path('sub/code.py').write_text('x = 3');"
+    "print(tree.patch(before, tree.tree_hash()).decode())"
+)
+
+
+@pytest.mark.parametrize("chain", [["a"], ["a", "b"]])
+def test_nor_one_among_objects_that_a_submodule_borrows(
+    repo: Git, submodule: Git, tmp_path: Path, chain: list[str]
+) -> None:
+    """git lists the files without them; it is libgit2 that would read there what a file held before."""
+    oid, objects = submodule("rev-parse", "HEAD:code.py"), repo.root / ".git/modules/sub/objects"
+    file = Path(oid[:2], oid[2:])
+    here, last = objects, objects
+    for name in chain:
+        last = tmp_path / name
+        (last / "info").mkdir(parents=True)
+        (here / "info/alternates").write_text(f"# kept there\n{last}\n")
+        here = last
+    (last / file).parent.mkdir()
+    (objects / file).rename(last / file)
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGE, repo.root, tmp_path / "keep-elsewhere", last / file],
+        cwd=repo.root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "sub/code.py" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", ["HEAD", "config", "packed-refs", "index", "objects/info/alternates"])
+def test_a_pipe_in_the_repository_itself_is_named_before_git_is_asked(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    tree = GitWorkTree(repo.root, tmp_path / "keep", os.environ)
+    monkeypatch.setattr(worktree, "run_git", lambda *_, **__: pytest.fail("git would wait"))
+    path = repo.root / ".git" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(HarnessError) as caught:
+        tree.tree_hash()
+    assert (caught.value.id, str(path) in caught.value.message) == ("not_a_file", True)
+
+
+def test_git_is_not_waited_for_to_the_end_where_it_waits_at_a_pipe(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A repository that was put into the work tree is no part of what can be looked at beforehand."""
+    monkeypatch.setattr(worktree, "LOOKED_S", 1.0)
+    repo("init", "-q", "vendor")
+    head = repo.root / "vendor/.git/HEAD"
+    head.unlink()
+    os.mkfifo(head)
+    began = time.monotonic()
+    with pytest.raises(HarnessError, match=str(head)):
+        GitWorkTree(repo.root, tmp_path / "keep", os.environ).tree_hash()
+    assert time.monotonic() - began < worktree.LISTED_S / 2
+
+
+def test_git_has_its_whole_time_where_it_is_only_slow(
+    repo: Git, tree: WorkTree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = tree.tree_hash()
+    monkeypatch.setattr(worktree, "LOOKED_S", 0.0)
+    assert GitWorkTree(repo.root, tmp_path / "keep", os.environ).tree_hash() == expected
+
+
 @pytest.mark.parametrize("name", ["sub/.gitignore", "included"])
 def test_a_pipe_that_git_alone_finds_holds_it_up_no_longer_than_its_limit(
     repo: Git, tree: WorkTree, submodule: Git, name: str

@@ -26,13 +26,14 @@ def walked(
     """As :func:`walk`, as libgit2 gives them.
 
     :raises NotFoundError: ``missing_object``, ``unreadable_object``: a tip, or a commit behind it.
+    :raises HarnessError: ``not_a_file``, as of :meth:`Repository.walking`.
     """
     walker: pygit2.Walker | None = None
     order = SortMode.TOPOLOGICAL | SortMode.TIME
     first = ""
     for tip in dict.fromkeys(tips):
         first = first or tip
-        with repository.reading(tip):
+        with repository.walking(tip):
             if walker is None:
                 walker = repository.raw.walk(pygit2.Oid(hex=tip), order)
             else:
@@ -40,9 +41,9 @@ def walked(
     if walker is None:
         return
     for tip in hidden:
-        with repository.reading(tip):
+        with repository.walking(tip):
             walker.hide(pygit2.Oid(hex=tip))
-    with repository.reading(first):
+    with repository.walking(first):
         yield from walker
 
 
@@ -57,12 +58,12 @@ def reaches(repository: Repository, tips: Iterable[str], commit: str) -> bool:
 
 
 def _descends(repository: Repository, tip: str, target: pygit2.Oid) -> bool:
-    with repository.reading(tip):
+    with repository.walking(tip):
         return bool(repository.raw.descendant_of(pygit2.Oid(hex=tip), target))
 
 
 def merge_base(repository: Repository, one: str, other: str) -> str | None:
     """The best common ancestor, None for unrelated histories."""
-    with repository.reading(other):
+    with repository.walking(other):
         found = repository.raw.merge_base(pygit2.Oid(hex=one), pygit2.Oid(hex=other))
     return str(found) if found else None

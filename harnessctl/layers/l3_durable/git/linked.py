@@ -10,7 +10,8 @@ from pygit2.enums import ResetMode
 
 from harnessctl.domain.errors import HarnessError
 from harnessctl.layers.l3_durable.git.cli import run_git
-from harnessctl.layers.l3_durable.git.waiting import pipe_of_listing
+from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.git.waiting import pipe_of_listing, pipe_of_repository, refuse_waiting
 
 #: Where a commit is kept when the work tree that made it is gone; what else names it may go any day.
 _KEEPING = ("refs/heads", "refs/tags", "refs/remotes")
@@ -43,13 +44,15 @@ def remove_linked(root: Path, path: Path, variables: Mapping[str, str]) -> None:
 def head_of(path: Path) -> str:
     """Commit that the work tree ``path`` has checked out, "" when it cannot be told."""
     try:
-        return str(pygit2.Repository(str(path)).head.target)
-    except (pygit2.GitError, KeyError, ValueError):
+        return _opened(path).head_commit or ""
+    except (HarnessError, pygit2.GitError):
         return ""
 
 
 def is_kept(path: Path, commit: str, variables: Mapping[str, str]) -> bool:
     """Whether a branch or a tag holds ``commit`` in the repository of the work tree ``path``."""
+    if pipe_of_repository(path) is not None:
+        return False
     asked = ["for-each-ref", "--count=1", "--contains", commit, *_KEEPING]
     try:
         return run_git(asked, path, variables) != b""
@@ -73,8 +76,14 @@ def is_clean(path: Path) -> bool:
 def free_branch(path: Path, wanted: str) -> str:
     """``wanted``, or with a number where the repository has a branch of that name."""
     try:
-        taken = set(pygit2.Repository(str(path)).branches.local)
-    except pygit2.GitError:
+        taken = {name.removeprefix("refs/heads/") for name in _opened(path).refs.names("refs/heads/")}
+    except (HarnessError, pygit2.GitError):
         taken = set()
     names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3)))
     return next(name for name in names if name not in taken)
+
+
+def _opened(path: Path) -> Repository:
+    """The repository of the work tree ``path`` itself, not of one further up."""
+    refuse_waiting(path)
+    return Repository(pygit2.Repository(str(path)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harnessctl.layers.l3_durable.git.repository import Repository
+from harnessctl.layers.l3_durable.git.waiting import refuse_no_file
 
 #: File in a work tree's git directory -> what is going on there.
 _DOING = (
@@ -57,6 +58,7 @@ def _place(linked: Path) -> str:
 
 
 def _text(path: Path) -> str:
+    refuse_no_file(path)
     try:
         return path.read_text("utf-8", "surrogateescape").strip()
     except OSError:

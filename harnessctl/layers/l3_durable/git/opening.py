@@ -17,6 +17,7 @@ from pygit2.enums import ConfigLevel, Option, RepositoryOpenFlag
 
 from harnessctl.config import read_environment
 from harnessctl.domain.errors import HarnessError, NotFoundError
+from harnessctl.layers.l3_durable.git.waiting import refuse_waiting
 
 # libgit2 writes objects and refs without fsync unless told otherwise; a landing must survive a power cut.
 pygit2.option(Option.ENABLE_FSYNC_GITDIR, True)
@@ -67,8 +68,9 @@ def open_raw(start: Path, *, from_env: bool = False) -> pygit2.Repository:
     :param from_env: honour ``GIT_DIR``, ``GIT_INDEX_FILE`` and the object directories that git hands
         to a hook; never set outside one, because an inherited variable names another repository.
     :raises NotFoundError: ``no_repository``.
-    :raises HarnessError: ``unsupported_repository`` or ``foreign_owner``.
+    :raises HarnessError: ``unsupported_repository``, ``foreign_owner`` or ``not_a_file``.
     """
+    refuse_waiting(start)
     try:
         if from_env:
             return pygit2.Repository(str(start), RepositoryOpenFlag.FROM_ENV)

@@ -11,6 +11,8 @@ import pygit2
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.layers.l3_durable.git.repository import Repository
 
+#: Before a name that is no full one, in this order, as gitrevisions(7) has it.
+_PREFIXES = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
 _ID = re.compile(r"[0-9a-f]{40}\Z")
 
 
@@ -54,7 +56,11 @@ def resolve_git(repository: Repository, text: str) -> str:
     """Commit id of any revision git's own grammar names.
 
     :raises NotFoundError: ``unknown_revision``.
+    :raises HarnessError: ``not_a_file``.
     """
+    name = re.split(r"[~^:@]", text)[0]
+    for prefix in _PREFIXES if name else ():
+        repository.refs.read(prefix + name)  # refuses what libgit2 would wait at
     try:
         found = repository.raw.revparse_single(text).peel(pygit2.Commit)
     except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:

@@ -11,8 +11,11 @@ import pygit2
 
 from harnessctl.layers.l3_durable.git.lost_race import HeldError, LostRaceError
 from harnessctl.layers.l3_durable.git.moving import PACKED, moving
+from harnessctl.layers.l3_durable.git.waiting import is_pipe, refuse_no_file
 
 _OID = re.compile("[0-9a-f]{40}")
+#: Symbolic refs that are followed one after the other, as git does.
+_DEEPEST = 5
 
 __all__ = ["HeldError", "LostRaceError", "Refs"]
 
@@ -28,27 +31,43 @@ class Refs:
         self._common = common_dir
 
     def read(self, name: str) -> str | None:
-        """Id the ref points at (a symbolic ref is followed), None when there is no such ref."""
-        try:
-            return str(self._raw.lookup_reference(name).resolve().target)
-        except (KeyError, ValueError, pygit2.GitError):
-            return None
+        """Id the ref points at (a symbolic ref is followed), None when there is no such ref.
+
+        :raises HarnessError: ``not_a_file``, as all that reads refs.
+        """
+        refuse_no_file(f"{self._common}/{PACKED}")
+        return self._read(name)
+
+    def _read(self, name: str) -> str | None:
+        for _ in range(_DEEPEST):
+            target = self._target(name)
+            if not isinstance(target, bytes):
+                return None if target is None else str(target)
+            name = os.fsdecode(target)
+        return None
 
     def symbolic(self, name: str) -> str | None:
         """Name of the ref that the symbolic ref ``name`` points at, None when it is none."""
-        try:
-            target = self._raw.lookup_reference(name).raw_target
-        except (KeyError, ValueError, pygit2.GitError):
-            return None
+        refuse_no_file(f"{self._common}/{PACKED}")
+        target = self._target(name)
         return target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else None
+
+    def _target(self, name: str) -> pygit2.Oid | bytes | None:
+        refuse_no_file(f"{self._common}/{name}", or_folder=True)
+        try:
+            target: pygit2.Oid | bytes = self._raw.lookup_reference(name).raw_target
+        except (KeyError, ValueError, pygit2.GitError, OSError):
+            return None
+        return target
 
     def were(self, name: str) -> tuple[str, ...]:
         """Ids that the ref's reflog has it at, newest first, each once; () without a reflog.
 
         Read from the file: libgit2 finds no reflog of a ref that is gone or broken.
         """
+        log = self._common / "logs" / name
         try:
-            lines = (self._common / "logs" / name).read_text("utf-8", "replace").splitlines()
+            lines = () if is_pipe(log) else log.read_text("utf-8", "replace").splitlines()
         except OSError:
             return ()
         found = (oid for line in reversed(lines) for oid in reversed(line.split(" ", 2)[:2]))
@@ -61,7 +80,7 @@ class Refs:
 
     def list(self, prefix: str) -> dict[str, str]:
         """Refs whose full name starts with ``prefix``: name -> id, sorted."""
-        found = ((name, self.read(name)) for name in self.names(prefix))
+        found = ((name, self._read(name)) for name in self.names(prefix))
         return {name: oid for name, oid in found if oid is not None}
 
     def names(self, prefix: str) -> tuple[str, ...]:
@@ -82,6 +101,7 @@ class Refs:
 
     def _packed(self, prefix: str) -> Iterator[str]:
         """Lines of ``packed-refs`` are ``<id> <name>``; others begin with ``#`` or ``^``."""
+        refuse_no_file(f"{self._common}/{PACKED}")
         try:
             data = (self._common / PACKED).read_bytes()
         except OSError:
@@ -102,7 +122,10 @@ class Refs:
         (the lock file), so both end as one error here.
 
         :raises LostRaceError: nothing moved.
+        :raises HarnessError: ``not_a_file``: nothing moved.
         """
+        for path in (name, f"logs/{name}", PACKED):
+            refuse_no_file(f"{self._common}/{path}", or_folder=True)
         try:
             with moving(self._common, name, new):
                 self._move(name, old, new, message)

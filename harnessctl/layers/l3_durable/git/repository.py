@@ -24,6 +24,7 @@ from harnessctl.layers.l3_durable.git.opening import open_raw
 from harnessctl.layers.l3_durable.git.refs import Refs
 from harnessctl.layers.l3_durable.git.staging import staged
 from harnessctl.layers.l3_durable.git.turns import NotYoursError, holding
+from harnessctl.layers.l3_durable.git.waiting import pipe_of_objects, refuse_no_file, refuse_waiting
 
 T = TypeVar("T")
 
@@ -110,6 +111,10 @@ class Repository:
             return self.git_dir
         return (self.git_dir / text).resolve()
 
+    @cached_property
+    def _objects(self) -> str:
+        return str(self.common_dir / "objects")
+
     @property
     def head_commit(self) -> str | None:
         """Commit of HEAD, None while it is unborn.
@@ -132,6 +137,8 @@ class Repository:
     @contextmanager
     def _reading_head(self) -> Iterator[None]:
         """Name the file that is damaged: HEAD, or that of the branch which it names."""
+        refuse_no_file(self.git_dir / "HEAD")
+        self.refs.read("HEAD")  # refuses a pipe in the branch's place
         try:
             yield
         except (KeyError, ValueError, pygit2.GitError) as error:
@@ -156,7 +163,8 @@ class Repository:
 
     @property
     def _index(self) -> pygit2.Index:
-        """:raises HarnessError: ``bad_index``."""
+        """:raises HarnessError: ``bad_index``, ``not_a_file``."""
+        refuse_no_file(self.git_dir / "index")
         try:
             index: pygit2.Index = self.raw.index
         except (pygit2.GitError, OSError) as error:
@@ -168,12 +176,25 @@ class Repository:
             ) from error
         return index
 
+    def refuse_waiting(self) -> None:
+        """Refuse what libgit2 would wait for ever at, as at the opening; for who reads on much later.
+
+        :raises HarnessError: ``not_a_file``.
+        """
+        refuse_waiting(self.root or self.git_dir)
+
     # -- configuration -------------------------------------------------------------------------
+
+    @property
+    def _config(self) -> pygit2.Config:
+        """:raises HarnessError: ``not_a_file``: libgit2 reads the file anew when it has changed."""
+        refuse_no_file(self.common_dir / "config")
+        return self.raw.config
 
     def config(self, key: str) -> str | None:
         """Value of a configuration key as git merges it, None when unset; a key without a value is true."""
         try:
-            value = self.raw.config[key]
+            value = self._config[key]
         except KeyError:
             return None
         return "true" if value is None else str(value)
@@ -181,13 +202,13 @@ class Repository:
     def config_flag(self, key: str) -> bool:
         """Whether a configuration key is true, in any of the ways git knows."""
         try:
-            return self.raw.config.get_bool(key)
+            return self._config.get_bool(key)
         except (KeyError, ValueError, pygit2.GitError):
             return False
 
     def config_names(self, prefix: str) -> tuple[str, ...]:
         """Names of configuration keys that are set and begin with ``prefix``, in lower case, each once."""
-        names = (str(entry.name) for entry in self.raw.config)
+        names = (str(entry.name) for entry in self._config)
         return tuple(dict.fromkeys(name for name in names if name.startswith(prefix)))
 
     def config_now(self, key: str) -> str | None:
@@ -197,8 +218,9 @@ class Repository:
     def set_config(self, key: str, value: str) -> None:
         """Write ``key`` into the repository's own configuration, shared by its work trees.
 
-        :raises HarnessError: ``write_failed``.
+        :raises HarnessError: ``write_failed``, ``not_a_file``.
         """
+        refuse_no_file(self.common_dir / "config")
         with _in_words(self.common_dir):
             pygit2.Config(str(self.common_dir / "config"))[key] = value
 
@@ -328,6 +350,7 @@ class Repository:
                 yield TreeFile(name, int(item.filemode), str(item.id))
 
     def _get(self, oid: str) -> pygit2.Object:
+        refuse_no_file(f"{self._objects}/{oid[:2]}/{oid[2:]}")
         with self.reading(oid):
             return self.raw[oid]
 
@@ -353,6 +376,22 @@ class Repository:
                 id="missing_object",
                 hint="fetch it: a shallow, partial or fresh clone may lack it",
             ) from error
+
+    @contextmanager
+    def walking(self, oid: str) -> Iterator[None]:
+        """As :meth:`reading`, for walks, in which libgit2 chooses what it reads: errors as there.
+
+        :raises HarnessError: ``not_a_file``.
+        """
+        if self._pipe is not None:
+            refuse_no_file(self._pipe)
+        with self.reading(oid):
+            yield
+
+    @cached_property
+    def _pipe(self) -> Path | None:
+        """Looked for once: 10,000 loose objects take 7 ms."""
+        return pipe_of_objects(self.common_dir / "objects")
 
     def _tree(self, oid: str) -> pygit2.Tree:
         found = self._get(oid)

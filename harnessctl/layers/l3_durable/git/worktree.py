@@ -29,7 +29,13 @@ from harnessctl.domain.plain_files import make, read_small
 from harnessctl.layers.l3_durable.git.cli import TooSlowError, run_git
 from harnessctl.layers.l3_durable.git.patch import FilePatch, Files, patch_files
 from harnessctl.layers.l3_durable.git.repository import Repository
-from harnessctl.layers.l3_durable.git.waiting import is_pipe, pipe_of_listing, pipe_of_repository
+from harnessctl.layers.l3_durable.git.waiting import (
+    is_pipe,
+    pipe_of_listing,
+    pipe_of_objects,
+    pipe_of_repository,
+    refuse_waiting,
+)
 
 #: Bytes of a file whose content is kept for patches; larger ones are compared by digest and shown as binary.
 MAX_KEPT = 1024 * 1024
@@ -38,6 +44,8 @@ MAX_KEPT = 1024 * 1024
 RACY = 100_000_000
 #: Seconds in which git lists the files of a work tree.
 LISTED_S = 120.0
+#: Seconds after which it is looked whether git waits at a pipe.
+LOOKED_S = 10.0
 #: Seconds that git may be held up by nested repositories, all together.
 PATIENCE_S = 60.0
 
@@ -77,6 +85,7 @@ class GitWorkTree:
         self._repository = Repository.open(root)
         self._patience = PATIENCE_S
         self._pipe: Path | None = None
+        self._looked = LOOKED_S
         self._room = Room()
         self._nested: dict[str, _Nested | None] = {}
         self._lenders: dict[str, bool] = {}
@@ -144,15 +153,17 @@ class GitWorkTree:
         return (f"{folder}/{name}" for name in (_plain(self._root / folder) if names is None else names))
 
     def _listed_here(self) -> list[str]:
+        refuse_waiting(self._root)
         if self._pipe is not None and is_pipe(self._pipe):
             raise _waits_at(self._pipe)
         try:
-            return self._listed(self._root, LISTED_S)
+            return self._listed(self._root, min(self._looked, LISTED_S))
         except TooSlowError as error:
             self._pipe = pipe_of_listing(self._root)
-            if self._pipe is None:
-                raise
-            raise _waits_at(self._pipe) from error
+            if self._pipe is not None:
+                raise _waits_at(self._pipe) from error
+        self._looked = LISTED_S  # there are many files, it seems: not once more for nothing
+        return self._listed(self._root, LISTED_S)
 
     def _listed(self, place: Path, limit_s: float, *where: str) -> list[str]:
         args = [*where, "ls-files", "-z", "-c", "-o", "--exclude-standard"]
@@ -190,7 +201,11 @@ class GitWorkTree:
         return _Nested(found, names)
 
     def _borrow(self) -> None:
-        for objects in [path for path, read in self._lenders.items() if not read]:
+        waits = {objects for objects in self._lenders if pipe_of_objects(Path(objects))}
+        if any(self._lenders[objects] for objects in waits):  # there is no giving back
+            self._repository = Repository.open(self._root)
+            self._lenders = dict.fromkeys(self._lenders, False)
+        for objects in [path for path, read in self._lenders.items() if not read and path not in waits]:
             with suppress(pygit2.GitError):
                 self._repository.raw.odb.add_disk_alternate(objects)
             self._lenders[objects] = True

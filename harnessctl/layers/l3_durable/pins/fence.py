@@ -43,7 +43,10 @@ class HarnessFence:
         """Ref -> tree of ``.harness/`` there; ``harness.lock`` -> digest of its bytes or ``absent``, after
         the words ``as committed`` where the checked-out commit has it so; ``harness.branch`` and
         ``harness.mode`` -> their values or ``unset``.
+
+        :raises HarnessError: ``not_a_file``, ``bad_head``: the repository cannot be read.
         """
+        self._place.repository.refuse_waiting()
         refs = self._place.repository.refs
         found = {**refs.list(PROPOSALS), **refs.list(DECISIONS)}
         local, remote = self._place.local_tip(), self._place.remote_tip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.update import UpdateState
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.history.updates import list_updates
@@ -30,15 +31,15 @@ class LivePin:
     def hold(self) -> None:
         """Point the ref at the commit. A ref that cannot be written is gone without: it only keeps."""
         refs = self._place.repository.refs
-        with suppress(LostRaceError):
+        with suppress(LostRaceError, HarnessError):
             left = refs.read(self._ref)
             if self._commit and left != self._commit:
                 refs.move(self._ref, left, self._commit, "harnessctl: a session reads it")
 
     def release(self) -> None:
-        """Remove the ref."""
+        """Remove the ref; one that cannot be removed is left to ``doctor``."""
         refs = self._place.repository.refs
-        with suppress(LostRaceError):
+        with suppress(LostRaceError, HarnessError):
             held = refs.read(self._ref)
             if held is not None:
                 refs.move(self._ref, held, None, "")
@@ -47,10 +48,13 @@ class LivePin:
         """Updates in the pin that were taken back since the session began.
 
         Costs two reads of refs while nothing lands.
+
+        :raises HarnessError: ``not_a_file``, ``unreadable_object``: it cannot be told.
         """
         tips = self._place.landed_tips()
         if tips == self._tips:
             return ()
+        self._place.repository.refuse_waiting()
         found = tuple(u for u in revoked_updates(self._place, self._commit) if u not in self._known)
         if not found:
             self._tips = tips
