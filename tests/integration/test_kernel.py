@@ -246,6 +246,46 @@ async def test_an_interrupt_ends_the_cell_and_the_processes_it_started(shared: K
     assert text(await run(shared, "print('alive')")) == "alive\n"
 
 
+@pytest.mark.parametrize("after_s", [0, 0.001, 0.002, 0.004])
+async def test_an_interrupt_as_a_cell_begins_ends_it_too(shared: Kernel, after_s: float) -> None:
+    """A kernel between two cells ignores it, and the cell would go on as if nobody had asked."""
+    for code in ("import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)"):
+        running = asyncio.create_task(run(shared, code))
+        await asyncio.sleep(after_s)
+        shared.interrupt()
+        assert (await running).status is CellStatus.INTERRUPTED
+        assert text(await run(shared, "print('alive')")) == "alive\n"
+
+
+@pytest.mark.parametrize("around", ["init_metadata", "finish_metadata"])
+async def test_an_interrupt_beside_the_code_of_a_cell_loses_no_kernel(own: Kernel, around: str) -> None:
+    """It comes when the request is read, or when the reply is made: the kernel would answer no more."""
+    code = (
+        "import signal\n"
+        f"def told(*what, then=get_ipython().kernel.{around}):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n    return then(*what)\n"
+        f"get_ipython().kernel.{around} = told"
+    )
+    assert (await run(own, code)).status is CellStatus.OK
+    for _ in range(2):
+        done = await run(own, "print('alive')", limit_s=20)
+        if around == "init_metadata":  # it is given to the code
+            assert done.error is not None
+            assert done.error.name == "KeyboardInterrupt"
+        else:
+            assert (done.status, text(done)) == (CellStatus.OK, "alive\n")
+
+
+async def test_a_cell_that_runs_another_can_still_be_interrupted(shared: Kernel, tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    code = f"get_ipython().run_cell('1')\nopen({str(mark)!r}, 'w')\nimport time; time.sleep(60)"
+    running = asyncio.create_task(run(shared, code))
+    assert await eventually(mark.exists)
+    await asyncio.sleep(0.1)
+    shared.interrupt()
+    assert (await running).status is CellStatus.INTERRUPTED
+
+
 async def test_a_cell_past_its_limit_is_interrupted(shared: Kernel) -> None:
     done = await run(shared, "import time\nprint('begun', flush=True)\ntime.sleep(60)", limit_s=0.5)
     assert (done.status, done.kernel_lost, text(done)) == (CellStatus.TIMEOUT, False, "begun\n")

@@ -169,9 +169,18 @@ class Kernel:
         return self.death is None
 
     def interrupt(self) -> None:
-        """Interrupt the running cell and the processes it started."""
+        """Interrupt the running cell and the processes it started; one that is about to begin when it has."""
         self._interrupted = True
-        self._signal(signal.SIGINT)
+        if self._cell.begun.is_set():
+            self._signal(signal.SIGINT)
+        else:
+            self._tasks.append(asyncio.create_task(self._interrupt_begun(self._cell)))
+
+    async def _interrupt_begun(self, cell: Cell) -> None:
+        """A kernel ignores interrupts until it has the cell."""
+        await cell.begun.wait()
+        if self._cell is cell:
+            self._signal(signal.SIGINT)
 
     async def close(self) -> None:
         """End the kernel and everything it started. Closing twice is harmless."""

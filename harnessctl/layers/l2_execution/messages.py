@@ -42,6 +42,7 @@ class Cell:
     :ivar final: text given to ``final()``.
     :ivar variables: what it changed among the kernel's variables, None for nothing.
     :ivar heard: messages so far.
+    :ivar begun: set when the kernel says that it begins with the code.
     :ivar idle: set when the kernel says that it has sent everything.
     """
 
@@ -52,16 +53,20 @@ class Cell:
     final: str | None = None
     variables: Mapping[str, Any] | None = None
     heard: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in one message of the iopub channel."""
         self.heard += 1
         kind, content = message["header"]["msg_type"], message["content"]
+        own = self.message and message["parent_header"].get("msg_id") == self.message
         if kind == "status":
-            own = self.message and message["parent_header"].get("msg_id") == self.message
             if own and content.get("execution_state") == "idle":
                 self.idle.set()
+        elif kind == "execute_input":
+            if own:
+                self.begun.set()
         elif kind == "stream":
             self._show(content["name"], content["text"])
         elif kind in ("display_data", "update_display_data", "execute_result"):

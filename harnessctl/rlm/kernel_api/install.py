@@ -30,6 +30,7 @@ from .delegation import ChildError, Rlm
 from .entries import Harness
 from .history import History
 from .host import Host, HostError
+from .interrupts import CodeAlone
 from .letters import Messages
 from .output import keep_messages_valid, wait_for_reader
 from .shell import Final, Shell, final, leave_cell, make_exit
@@ -104,6 +105,7 @@ def install(ip: Any, entries: str, door: str) -> None:
         ip.register_magic_function(shell.cell_script, "cell", magic)
     ip.set_custom_exc((Final,), shell.show_nothing)
     ip.showtraceback = shell.showtraceback
+    CodeAlone(ip)
     ip.events.register("post_execute", Variables(ip).tell)
     warnings.filterwarnings("ignore", message="To exit: use")
     keep_messages_valid(ip.kernel.session)
