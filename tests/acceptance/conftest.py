@@ -98,9 +98,9 @@ class Logs:
     state: Path
 
     def newest(self) -> list[dict[str, Any]]:
-        """Events of the newest session's log."""
+        """Events of the newest session's log, without one that is being written."""
         logs = sorted(self.state.glob("harnessctl/*/sessions/*/log.jsonl"), key=lambda p: p.parent.name)
-        return [json.loads(line) for line in logs[-1].read_bytes().splitlines()]
+        return [json.loads(line) for line in logs[-1].read_bytes().rpartition(b"\n")[0].splitlines()]
 
     def first_request(self) -> str:
         """The newest session's first request, as text."""

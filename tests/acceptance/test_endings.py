@@ -24,12 +24,10 @@ from tests.conftest import Git
 from tests.fakes.harness import land, store_of
 from tests.fakes.history import by_hand
 from tests.fakes.openai_server import FakeOpenAI, Say
-from tests.fakes.runs import until_cell
+from tests.fakes.runs import SLEEP, STUBBORN, WAIT, until_cell
 
 pytestmark = pytest.mark.kernel
 
-SLEEP = "import time\ntime.sleep(60)"
-STUBBORN = "import time\nwhile 1:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt:\n    pass"
 DIE = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
 PRICE = {"model": {"price": {"prompt": 1.0, "completion": 1.0}}}
 DONE = {"content": "Done."}
@@ -55,6 +53,7 @@ def no_kernel(repo: Git) -> list[str]:
 def revoke(repo: Git) -> None:
     """Somebody takes back, from another terminal, what the run reads."""
     subprocess.run([COMMAND, "rollback", "harness~1"], cwd=repo.root, check=True, capture_output=True)
+    (Path.home() / "go-on").touch()
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,7 @@ CASES: Mapping[tuple[RunStatus, str], Case] = {
     (RunStatus.GATE_FAILED, "tree_changed"): Case(options=["--gate", "date +%N >> made-by-the-gate; true"]),
     (RunStatus.INCOMPLETE, "empty_reply"): Case([{"content": ""}] * 3),
     (RunStatus.INCOMPLETE, "cut_reply"): Case(cut),
-    (RunStatus.INCOMPLETE, "pin_revoked"): Case(
-        [*cells("import time\ntime.sleep(4)"), *cells("1"), DONE], act=revoke
-    ),
+    (RunStatus.INCOMPLETE, "pin_revoked"): Case([*cells(WAIT), *cells("1"), DONE], act=revoke),
     (RunStatus.FAILED, "provider_error"): Case([{"error": {"status": 400, "body": "no"}}]),
     (RunStatus.FAILED, "kernel_start"): Case(cells("1"), no_kernel),
     (RunStatus.FAILED, "kernel_lost"): Case(cells(DIE, 8)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -13,35 +14,71 @@ from jsonschema import Draft202012Validator
 from harnessctl.rlm.result import result_schema
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
-from tests.fakes.runs import begin, begin_verb, folder_of, until_record
+from tests.fakes.killing import until
+from tests.fakes.runs import begin, folder_of
 
 pytestmark = pytest.mark.kernel
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-#: The patch of so many files takes longer than the log is polled.
-MANY = "for n in range(2000):\n    open(f'f{n}', 'w').write('x\\n' * 50)"
+MANY = "for n in range(20):\n    open(f'f{n}', 'w').write('x\\n' * 50)"
 DONE = {"content": "Done."}
+#: The command with a patch of what changed that takes until a file is there, and says when it begins.
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from harnessctl.cli.main import main
+from harnessctl.layers.l3_durable.git.worktree import GitWorkTree
+
+begun, go_on, patch = Path(sys.argv[1]), Path(sys.argv[2]), GitWorkTree.patch
+
+def slowly(*what):
+    begun.touch()
+    while not go_on.exists():
+        time.sleep(0.01)
+    return patch(*what)
+
+GitWorkTree.patch = slowly
+main(sys.argv[3:])
+"""
 
 
-def hit(process: subprocess.Popen[bytes], folder_logs: Logs, ends: int, *numbers: signal.Signals) -> None:
-    """Send the signals once the log has that many ends; there is no result yet."""
-    until_record(folder_logs, "end", ends)
-    assert not (folder_of(folder_logs) / "result.json").exists()
+def hit(
+    repo: Git, logs: Logs, ends: int, numbers: tuple[signal.Signals, ...], *words: str
+) -> tuple[int, bytes]:
+    """Run ``words`` and send the signals when the log has that many ends and there is no result yet.
+
+    :return: exit code and stdout.
+    """
+    begun, go_on = (repo.root.parent / name for name in ("begun", "go-on"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOWLY, begun, go_on, *words],
+        cwd=repo.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert until(begun.exists)
+    folder = folder_of(logs)
+    assert (folder / "log.jsonl").read_bytes().count(b'"type":"end"') == ends
+    assert not (folder / "result.json").exists()
     for number in numbers:
         process.send_signal(number)
+    go_on.touch()
+    out, err = process.communicate(timeout=120)
+    assert b"Traceback" not in err, err
+    return process.returncode, out
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda s: s.name)
 def test_a_signal_after_the_end_takes_nothing_away(
     script: Script, repo: Git, logs: Logs, number: signal.Signals
 ) -> None:
-    process = begin(repo, script({"content": "-", "code": MANY}, DONE), "--json")
-    hit(process, logs, 1, number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    model = script({"content": "-", "code": MANY}, DONE)
+    code, out = hit(repo, logs, 1, (number,), "run", "--model", model, "--json", "x")
+    assert code == 0
     result = json.loads(out)
     Draft202012Validator(result_schema()).validate(result)
-    assert len(result["changes"]["files"]) == 2000
+    assert len(result["changes"]["files"]) == 20
     assert json.loads((folder_of(logs) / "result.json").read_bytes()) == result
 
 
@@ -49,10 +86,8 @@ def test_nor_one_that_is_picked_up_again(harnessctl: Run, script: Script, repo: 
     model = script({"content": "-", "code": MANY}, {"content": "-", "code": "1"}, DONE)
     harnessctl("run", "--model", model, "--max-turns", "1", "x", cwd=repo.root, code=5)
     (folder_of(logs) / "result.json").unlink()
-    process = begin_verb(repo, "sessions", "resume", "--max-turns", "9")
-    hit(process, logs, 2, *SIGNALS)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (0, b"Done.\n"), err
+    found = hit(repo, logs, 2, SIGNALS, "sessions", "resume", "--max-turns", "9")
+    assert found == (0, b"Done.\n")
     assert json.loads((folder_of(logs) / "result.json").read_bytes())["answer"] == "Done."
 
 

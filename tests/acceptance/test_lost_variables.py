@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.acceptance.conftest import COMMAND, Logs, Run, outside_pytest
 from tests.conftest import Git
 from tests.fakes.killing import until
-from tests.fakes.openai_server import Answer, FakeOpenAI, Say
+from tests.fakes.openai_server import Answer, FakeOpenAI, Say, Seen
+from tests.fakes.runs import cells_begun
 
 pytestmark = pytest.mark.kernel
 
@@ -84,11 +87,22 @@ def test_after_a_death(harnessctl: Run, logs: Logs, repo: Git) -> None:
 
 def test_after_a_death_between_two_cells(harnessctl: Run, logs: Logs, repo: Git) -> None:
     """Nobody waited for a cell then: it is told with the next one."""
-    later = (
-        "import os, subprocess\nsubprocess.Popen(f'sleep 0.5; kill -9 {os.getpid()}', shell=True)\nkept = 1"
-    )
-    answers = (Say("on", code=later), Say("on", code="'kept' in globals()", delay_s=3), Say("Done."))
-    _, following = results(talk(harnessctl, repo, *answers))
+    note = repo.root.parent / "kernel"
+    first = f"import os\nkept = 1\nopen({str(note)!r}, 'w').write(str(os.getpid()))"
+
+    def choose(seen: Seen) -> Answer:
+        if len(server.requests) == 1:
+            return Say("on", code=first)
+        if len(server.requests) == 2:  # the first cell is over
+            kernel = int(note.read_text())
+            os.kill(kernel, signal.SIGKILL)
+            assert until(lambda: not psutil.pid_exists(kernel)), "its parent has not seen its end"
+            return Say("on", code="'kept' in globals()", delay_s=2)
+        return Say("Done.")
+
+    with FakeOpenAI(choose) as server:
+        harnessctl(*RUN, cwd=repo.root, env=server.environment)
+    _, following = results(server)
     assert following.startswith("[the kernel was lost before this cell")
     assert "kept (int)" in manifest(following)
     assert "False" in following
@@ -149,13 +163,7 @@ def kill_in_cell(repo: Git, logs: Logs, server: FakeOpenAI, cell: int) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until(lambda: begun(logs) >= cell)
+        assert until(lambda: cells_begun(logs) >= cell)
     finally:
         os.kill(run.pid, 9)
         run.wait()
-
-
-def begun(logs: Logs) -> int:
-    """Cells of all sessions that began."""
-    found = logs.state.glob("harnessctl/*/sessions/*/log.jsonl")
-    return sum(path.read_bytes().count(b'"type":"cell"') for path in found)

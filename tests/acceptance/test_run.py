@@ -13,8 +13,8 @@ import pytest
 
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
-from tests.fakes.killing import processes_of
-from tests.fakes.runs import SLEEP, begin, until_cell
+from tests.fakes.killing import processes_of, until
+from tests.fakes.runs import SLEEP, STUBBORN, begin, until_cell
 from tests.fakes.terminal import run_on_terminal
 
 pytestmark = pytest.mark.kernel
@@ -26,7 +26,7 @@ def test_ctrl_c_interrupts_the_cell_and_the_model_goes_on(script: Script, logs: 
     )
     until_cell(logs)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     assert json.loads(out)["answer"] == "Stopped as you wished."
     told = next(e for e in logs.newest() if e["type"] == "result")["data"]
@@ -40,13 +40,12 @@ def test_ctrl_c_interrupts_the_cell_and_the_model_goes_on(script: Script, logs: 
 def test_the_session_ends_in_order(
     script: Script, logs: Logs, repo: Git, signals: list[signal.Signals], reason: str
 ) -> None:
-    stubborn = "import time\nwhile 1:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt:\n    pass"
-    run = begin(repo, script({"content": "wait", "code": stubborn}), "--json")
+    run = begin(repo, script({"content": "wait", "code": STUBBORN}), "--json")
     until_cell(logs)
     for number in signals:
         run.send_signal(number)
         time.sleep(0.3)
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == 130, err
     result = json.loads(out)
     assert (result["status"], result["reason"], result["answer"]) == ("interrupted", reason, None)
@@ -64,15 +63,12 @@ def test_kill_9_leaves_no_kernel_and_a_log_that_says_so(
     run = begin(repo, script({"content": "wait", "code": code}))
     until_cell(logs)
     session = logs.newest()[0]["data"]["session"]
-    assert len(processes_of(session)) >= 3
+    assert until(lambda: len(processes_of(session)) >= 3)
     listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
     assert (listed[0]["status"], listed[0]["reason"]) == (None, "running")
     run.kill()
     run.communicate()
-    end = time.monotonic() + 5
-    while processes_of(session) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not processes_of(session)
+    assert until(lambda: not processes_of(session))
     listed = harnessctl("sessions", "list", "--json", cwd=repo.root).json()
     assert (listed[0]["status"], listed[0]["reason"]) == (None, "no_end")
     row = harnessctl("sessions", "list", cwd=repo.root).out.splitlines()[0].split("\t")
@@ -139,8 +135,9 @@ def test_in_a_pipe_the_answer_alone_is_on_stdout(harnessctl: Run, script: Script
 
 
 def test_live_on_a_terminal(script: Script, repo: Git) -> None:
+    # Long enough that the status line is drawn meanwhile, four times a second on an idle machine.
     model = script(
-        {"content": "I look around.", "code": "import time\nprint('step one')\ntime.sleep(0.5)"},
+        {"content": "I look around.", "code": "import time\nprint('step one')\ntime.sleep(2)"},
         {"content": "All [bold]fine[/bold]. \x1b[31m"},
     )
     terminal = run_on_terminal(repo.root, model)
@@ -192,9 +189,8 @@ def test_a_kernel_that_dies_is_told_and_replaced(
         {"content": "b", "code": "print('x' in globals())"},
         {"content": "Done."},
     )
-    begun = time.monotonic()
     harnessctl("run", "--model", model, "x", cwd=repo.root)
-    assert time.monotonic() - begun < 20
+    assert next(e for e in logs.newest() if e["type"] == "result")["data"]["ms"] < 20_000
     texts = [e["data"]["text"] for e in logs.newest() if e["type"] == "result"]
     assert "the kernel died: ended by SIGKILL" in texts[0]
     assert texts[1].startswith("[the kernel was lost before this cell")
@@ -246,7 +242,7 @@ def test_two_presses_end_the_session_also_when_the_first_has_ended_the_cell(
     run.send_signal(signal.SIGINT)
     time.sleep(apart_s)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == 130, err
     assert json.loads(out)["status"] == "interrupted"
 

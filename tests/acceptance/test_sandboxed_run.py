@@ -6,15 +6,14 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import Logs, Run, Script
 from tests.conftest import Git
-from tests.fakes.killing import processes_of
-from tests.fakes.runs import SLEEP, begin, until_cell
+from tests.fakes.killing import processes_of, until
+from tests.fakes.runs import SLEEP, begin
 
 pytestmark = [
     pytest.mark.kernel,
@@ -52,10 +51,11 @@ def test_it_works_on_the_tree_and_sees_neither_state_nor_refs(
 
 
 def test_ctrl_c_interrupts_a_cell_in_it(script: Script, logs: Logs, repo: Git) -> None:
-    run = begin(repo, script({"content": "wait", "code": SLEEP}, DONE), "--json", "--sandbox")
-    until_cell(logs)
+    code = f"open('begun', 'w').close()\n{SLEEP}"
+    run = begin(repo, script({"content": "wait", "code": code}, DONE), "--json", "--sandbox")
+    assert until((repo.root / "begun").exists)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     assert json.loads(out)["answer"] == "Done."
     assert "the user interrupted it" in texts(logs)[0]
@@ -72,17 +72,15 @@ def test_a_death_in_it_is_told_with_its_signal(
 
 
 def test_kill_9_of_the_host_leaves_nothing_of_it(script: Script, logs: Logs, repo: Git) -> None:
-    code = "import subprocess\nsubprocess.Popen(['sleep', '67'], start_new_session=True)\n" + SLEEP
+    code = "import subprocess\nsubprocess.Popen(['sleep', '67'], start_new_session=True)\n"
+    code += f"open('begun', 'w').close()\n{SLEEP}"
     run = begin(repo, script({"content": "wait", "code": code}), "--sandbox")
-    until_cell(logs)
+    assert until((repo.root / "begun").exists)
     session = logs.newest()[0]["data"]["session"]
     assert len(processes_of(session)) >= 3
     run.kill()
     run.communicate()
-    end = time.monotonic() + 5
-    while processes_of(session) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not processes_of(session)
+    assert until(lambda: not processes_of(session))
 
 
 def test_without_bubblewrap_it_is_refused(harnessctl: Run, script: Script, repo: Git, tmp_path: Path) -> None:
