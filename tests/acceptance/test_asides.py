@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -85,14 +87,17 @@ def test_no_call_passes_the_budget(harnessctl: Run, repo: Git, logs: Logs) -> No
 
 def test_an_interrupted_call_is_booked(harnessctl: Run, repo: Git, logs: Logs) -> None:
     code = (
-        "import os, signal, threading\nthreading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "try:\n    llm('never')\nexcept KeyboardInterrupt:\n    print('stopped')\nprint(llm('now'))"
+        "import os\ntry:\n    llm(str(os.getpid()))\nexcept KeyboardInterrupt:\n    print('stopped')\n"
+        "print(llm('now'))"
     )
 
     def answer(seen: Seen) -> Answer:
         if seen.body.get("tools"):
             return Say(code=code) if len(seen.messages) == 2 else Say("Done.")
-        return Hang() if asked(seen) == "never" else Say("yes")
+        if asked(seen) == "now":
+            return Say("yes")
+        os.kill(int(asked(seen)), signal.SIGINT)  # the kernel's process, which waits for this answer
+        return Hang()
 
     with FakeOpenAI(answer) as server:
         run_it(harnessctl, repo, server)

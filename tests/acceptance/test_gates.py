@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from harnessctl.rlm.result import result_schema
 from tests.acceptance.conftest import COMMAND, Done, Logs, Run, Script
 from tests.conftest import Git
 from tests.fakes.history import by_hand
+from tests.fakes.killing import until
 from tests.fakes.terminal import Terminal
 
 pytestmark = pytest.mark.kernel
@@ -154,11 +156,11 @@ def test_inputs_named_on_the_command_line_and_ignored_by_git(
 
 
 def test_a_gate_past_its_limit(harnessctl: Run, script: Script, checked: Git) -> None:
-    policy = '[[gates]]\nname = "slow"\ncommand = "sleep 60"\ntimeout_s = 0.5\nattempts = 0\n'
+    policy = '[[gates]]\nname = "slow"\ncommand = "sleep 280"\ntimeout_s = 0.5\nattempts = 0\n'
     pin_gates(checked, harnessctl, policy)
     begun = time.monotonic()
     done = harnessctl("run", "--json", "--trust", "--model", script(DONE), "x", cwd=checked.root, code=4)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 110
     result = result_of(done)
     assert (result["status"], result["reason"]) == ("gate_failed", "gate_timeout")
 
@@ -251,18 +253,21 @@ def test_a_background_process_that_writes_after_the_gate_is_seen(
     harnessctl: Run, script: Script, checked: Git, tmp_path: Path
 ) -> None:
     """No child of the kernel: a service of the user's, which a cell asked to write later."""
-    flag = tmp_path / "passed"
+    flag, whole = tmp_path / "passed", tmp_path / "whole"
     wait = (
-        "import pathlib, time\n"
-        f"flag = pathlib.Path({str(flag)!r})\n"
+        "import os, pathlib, time\n"
+        f"flag, whole = pathlib.Path({str(flag)!r}), pathlib.Path({str(whole)!r})\n"
         "while not flag.exists(): time.sleep(0.01)\n"
         "n = 0\n"
         "while True:\n"
-        "    n += 1; pathlib.Path('late.txt').write_text(str(n)); time.sleep(0.02)\n"
+        "    n += 1; whole.write_text(str(n)); os.replace(whole, 'late.txt'); time.sleep(0.02)\n"
     )
+    # Ends when the service has written once more, whatever else the machine does.
+    again = 'until [ "$(cat late.txt 2>&1)" != "$old" ]; do sleep 0.02; done'
+    seen = f"old=$(cat late.txt 2>&1); touch {flag}; {again}"
     service = subprocess.Popen([sys.executable, "-c", wait], cwd=checked.root)
     try:
-        gates = ("--gate", "sh check.sh", "--gate", f"touch {flag}; sleep 0.3")
+        gates = ("--gate", "sh check.sh", "--gate", seen)
         model = script(WRITE_RIGHT, DONE)
         done = harnessctl("run", "--json", *gates, "--model", model, "x", cwd=checked.root, code=4)
     finally:
@@ -307,21 +312,19 @@ def test_files_in_a_nested_repository_are_part_of_what_gates_pass_on(
 def test_ctrl_c_during_a_gate_ends_it(script: Script, checked: Git) -> None:
     import signal
 
-    marker = checked.root.parent / "gate-began"
+    marker, sleep = checked.root.parent / "gate-began", f"sleep 61.{os.getpid()}"  # no other test's
     run = subprocess.Popen(
-        [COMMAND, "run", "--json", "--gate", f"touch {marker}; sleep 61", "--model", script(DONE), "x"],
+        [COMMAND, "run", "--json", "--gate", f"touch {marker}; {sleep}", "--model", script(DONE), "x"],
         cwd=checked.root,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    end = time.monotonic() + 30
-    while not marker.exists() and time.monotonic() < end:
-        time.sleep(0.05)
+    assert until(marker.exists)
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert (json.loads(out)["status"], json.loads(out)["verified"]) == ("interrupted", False)
-    left = subprocess.run(["pgrep", "-f", "sleep 61"], capture_output=True, check=False)
+    left = subprocess.run(["pgrep", "-f", sleep], capture_output=True, check=False)
     assert left.stdout == b""
 
 

@@ -37,11 +37,11 @@ def test_a_file_of_sixteen_windows_is_answered_rightly(
 
 
 def masked(page: str) -> list[str]:
-    """The page's lines without what differs from run to run: ids, times, which child ends first."""
+    """The page's lines without what differs from run to run: ids, times, which child ends when."""
     page = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID", page)
     lines = re.sub(r"\b\d+\.\d s\]", "TIME]", page).splitlines()
-    done = [at for at, line in enumerate(lines) if re.match(r"#\d+ child r-\d done: ID$", line)]
-    names = sorted(lines[at].partition(" ")[2] for at in done)
-    for at, name in zip(done, names, strict=True):
-        lines[at] = f"{lines[at].partition(' ')[0]} {name}"
+    told = [at for at, line in enumerate(lines) if re.match(r"#\d+ child r-\d (started|done): ID$", line)]
+    said = sorted((lines[at].partition(" ")[2] for at in told), key=lambda words: words.split()[::-1])
+    for at, words in zip(told, said, strict=True):
+        lines[at] = f"{lines[at].partition(' ')[0]} {words}"
     return lines

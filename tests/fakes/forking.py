@@ -27,7 +27,7 @@ OPTIONS = (
     "--InteractiveShell.colors=NoColor",
     "--IPKernelApp.log_level=40",
 )
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def fork_server(python: str = sys.executable, **more: Any) -> Iterator[ForkServe
             tree = family(server.pid)
             yield server
             tree |= family(server.pid)
-        assert gone(tree, 5.0), "processes are left after the server was closed"
+        assert gone(tree, 30.0), "processes are left after the server was closed"
         said = (folder / "log").read_text()
     assert not said, f"the server printed:\n{said}"
 
@@ -146,6 +146,16 @@ def family(pid: int) -> set[psutil.Process]:
         return {parent, *parent.children(recursive=True)}
     except psutil.NoSuchProcess:
         return set()
+
+
+def sleeping(pid: int) -> set[psutil.Process]:
+    """Those below a process that have become ``sleep``."""
+    found = set()
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.name() == "sleep":
+                found.add(process)
+    return found
 
 
 def running(processes: set[psutil.Process]) -> set[psutil.Process]:

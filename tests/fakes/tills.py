@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
+from tests.fakes.killing import until
 from tests.fakes.openai_server import Answer, Say, Seen
 
 _NAME = re.compile(r"You are ([a-z0-9-]+), started by another session")
@@ -40,18 +42,21 @@ class Till:
         return sum(r[1] for r in rows), sum(r[2] for r in rows), len(rows)
 
 
-def spender(till: Till, factor: float) -> Callable[[Seen], Answer]:
+def spender(till: Till, factor: float, started: Path) -> Callable[[Seen], Answer]:
     """A root that starts eight children, which ask again and again; no answer of theirs ever comes.
 
     :param factor: what it says was used, in parts of what we would estimate.
+    :param started: a file that the root makes when all children are started; nobody spends before that.
     """
+    begin = START_EIGHT.replace("for h in hs:", f"open({str(started)!r}, 'w').close()\nfor h in hs:")
 
     def choose(seen: Seen) -> Answer:
         who = till.who(seen)
         usage = (int(sum(len(str(m)) for m in seen.messages) / 3.5 * factor), 100, 0)
         if who == "root":
             first = till.of("root")[2] == 0
-            return till.answer(seen, Say("-", code=START_EIGHT if first else None, usage=usage))
+            return till.answer(seen, Say("-", code=begin if first else None, usage=usage))
+        assert until(started.exists)
         # A call that is answered and never run: no kernel is needed to go on for ever.
         return till.answer(seen, Say("-", calls=(("shell", "{}"),), usage=usage, delay_s=0.02))
 

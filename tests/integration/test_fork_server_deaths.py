@@ -32,8 +32,8 @@ from tests.integration.test_forked_kernels import DAEMON, connection
 
 pytestmark = [pytest.mark.kernel, pytest.mark.skipif(not available(), reason="kernels are forked on Linux")]
 
-#: Seconds in which everything must be gone: no poll of a second's length stands in between.
-SOON_S = 2.0
+#: Seconds in which everything must be gone, on a busy machine; nothing here ends by itself.
+SOON_S = 20.0
 
 
 def forking(server: ForkServer) -> psutil.Process:

@@ -27,6 +27,7 @@ from harnessctl.layers.l2_execution.process import Forking, GuardedProcess, Kern
 from harnessctl.layers.l2_execution.registration import Registration
 from harnessctl.rlm.door import Door
 from harnessctl.rlm.kernels import PACKAGES, kernel_starter
+from tests.fakes.forking import sleeping
 
 pytestmark = [pytest.mark.kernel, pytest.mark.asyncio(loop_scope="module")]
 
@@ -101,8 +102,8 @@ def gone(pid: int) -> bool:
         return True
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
+async def eventually(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if condition():
             return True
@@ -132,7 +133,7 @@ async def test_input_fails_at_once_and_the_next_cell_runs(shared: Kernel) -> Non
     """kernel-01."""
     begun = time.monotonic()
     done = await run(shared, 'input("go")')
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert done.status is CellStatus.ERROR
     assert "Nobody can answer input()" in result_text(1, done, 4000)
     assert text(await run(shared, "print('next')")) == "next\n"
@@ -142,7 +143,7 @@ async def test_a_command_that_reads_gets_an_empty_input(shared: Kernel) -> None:
     begun = time.monotonic()
     assert (await run(shared, "!cat; read x; echo done")).status is CellStatus.OK
     assert (await run(shared, "%%bash\ngit hash-object --stdin")).status is CellStatus.OK
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25
 
 
 async def test_asyncio_run_fails_with_a_hint_and_await_works(shared: Kernel) -> None:
@@ -227,21 +228,26 @@ async def test_no_key_enters_the_kernel_and_the_session_is_marked(shared: Kernel
 @pytest.mark.parametrize(
     "code",
     [
-        "import time; time.sleep(60)",
-        "while True: pass",
-        "import asyncio; await asyncio.sleep(60)",
+        "open({mark!r}, 'w'); import time; time.sleep(60)",
+        "open({mark!r}, 'w')\nwhile True: pass",
+        "open({mark!r}, 'w'); import asyncio; await asyncio.sleep(60)",
         "!sleep 60",
         "%%bash\nsleep 60",
         "import subprocess; subprocess.run(['sleep', '60'])",
         "!trap '' INT; sleep 60",
     ],
 )
-async def test_an_interrupt_ends_the_cell_and_the_processes_it_started(shared: Kernel, code: str) -> None:
-    asyncio.get_running_loop().call_later(0.4, shared.interrupt)
+async def test_an_interrupt_ends_the_cell_and_the_processes_it_started(
+    shared: Kernel, tmp_path: Path, code: str
+) -> None:
+    mark = tmp_path / "begun"
+    running = asyncio.create_task(run(shared, code.format(mark=str(mark))))
+    assert await eventually(lambda: mark.exists() or bool(sleeping(shared.pid)))
     begun = time.monotonic()
-    done = await run(shared, code)
+    shared.interrupt()
+    done = await running
     assert done.status is CellStatus.INTERRUPTED
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 20, "it has 30 seconds, and sleeps for 60"
     assert await eventually(lambda: not psutil.Process(shared.pid).children(recursive=True))
     assert text(await run(shared, "print('alive')")) == "alive\n"
 
@@ -287,7 +293,7 @@ async def test_a_cell_that_runs_another_can_still_be_interrupted(shared: Kernel,
 
 
 async def test_a_cell_past_its_limit_is_interrupted(shared: Kernel) -> None:
-    done = await run(shared, "import time\nprint('begun', flush=True)\ntime.sleep(60)", limit_s=0.5)
+    done = await run(shared, "import time\nprint('begun', flush=True)\ntime.sleep(60)", limit_s=3)
     assert (done.status, done.kernel_lost, text(done)) == (CellStatus.TIMEOUT, False, "begun\n")
 
 
@@ -321,7 +327,7 @@ async def test_death_is_seen_within_seconds(
         asyncio.get_running_loop().call_later(0.3, os.kill, own.pid, signal.SIGKILL)
     begun = time.monotonic()
     done = await run(own, code, limit_s=50)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 20
     assert (done.status, done.signal, done.exit_code) == (CellStatus.DIED, signal_name, exit_code)
     assert done.kernel_lost
     assert not own.alive
@@ -375,7 +381,7 @@ async def test_waiting_for_the_reply_alone_never_sees_death(own: Kernel) -> None
             return bool(done)
 
     own.__class__ = Blind
-    reply = asyncio.create_task(own.execute("import os; os._exit(3)", limit_s=3))
+    reply = asyncio.create_task(own.execute("import os; os._exit(3)", limit_s=60))
     done, _ = await asyncio.wait({reply}, timeout=2)
     assert not done
     own.__class__ = Kernel
@@ -451,13 +457,13 @@ async def test_a_server_that_a_cell_has_stopped_keeps_nothing_alive(tmp_path: Pa
         "os.kill(os.getppid(), signal.SIGSTOP)"
     )
     left = int(text(await run(one, code)))
-    await asyncio.wait_for(one.close(), 20)
+    await asyncio.wait_for(one.close(), 60)
     assert await eventually(lambda: gone(one.pid) and gone(left))
     another = await start(tmp_path / "two", launch=forking.launch)
     assert text(await run(another, "print('goes on')")) == "goes on\n"
     stop = "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)"
     await run(another, stop)
-    await asyncio.wait_for(forking.close(), 20)
+    await asyncio.wait_for(forking.close(), 60)
     assert await eventually(lambda: gone(another.pid))
     await another.close()
 
@@ -533,13 +539,16 @@ async def test_a_gigabyte_of_output_is_bounded(shared: Kernel) -> None:
 
 async def test_output_of_c_code_is_seen(shared: Kernel) -> None:
     """kernel-10."""
-    done = await run(shared, "import os\nfor _ in range(1000): os.write(2, b'x' * 999 + b'\\n')")
-    late = await run(shared, "import time; time.sleep(0.3)")
-    total = sum(o.bytes for d in (done, late) for o in d.outputs if o.stream == "stderr")
+    code = "import os\nfor _ in range(1000): os.write(2, b'x' * 999 + b'\\n')"
+    total, end = 0, time.monotonic() + 60
+    while total < 1_000_000 and time.monotonic() < end:
+        done = await run(shared, code)
+        total += sum(o.bytes for o in done.outputs if o.stream == "stderr")
+        for output in done.outputs:
+            if output.raw is not None:
+                output.raw.close()
+        code = "import time; time.sleep(0.3)"  # what is read after a cell's end belongs to the next one
     assert total == 1_000_000
-    for output in (*done.outputs, *late.outputs):
-        if output.raw is not None:
-            output.raw.close()
 
 
 @pytest.mark.parametrize(
@@ -563,21 +572,32 @@ async def test_odd_code(shared: Kernel) -> None:
     assert (await run(shared, "x = (")).status is CellStatus.ERROR
 
 
-async def test_output_of_threads_belongs_to_the_next_cell(shared: Kernel) -> None:
-    code = "import threading\nt = threading.Timer(0.1, print, ['late'])\nt.start()"
+async def test_output_of_threads_belongs_to_the_next_cell(shared: Kernel, tmp_path: Path) -> None:
+    over, printed = tmp_path / "over", tmp_path / "printed"
+    code = (
+        "import threading, time\ndef speak():\n"
+        f"    while not os.path.exists({str(over)!r}): time.sleep(0.01)\n"
+        f"    print('late', flush=True)\n    open({str(printed)!r}, 'w').close()\n"
+        "t = threading.Thread(target=speak)\nt.start()"
+    )
     assert (await run(shared, code)).outputs == ()
-    await asyncio.sleep(0.5)
+    over.touch()
+    assert await eventually(printed.exists)
     assert text(await run(shared, "t.join()")) == "late\n"
 
 
 async def test_output_arrives_while_the_cell_runs(shared: Kernel) -> None:
     seen: list[tuple[str, str]] = []
-    asyncio.get_running_loop().call_later(1, shared.interrupt)
-    await shared.execute(
-        "import time\nprint('now', flush=True)\ntime.sleep(30)",
-        limit_s=20,
-        on_output=lambda stream, piece: seen.append((stream, piece)),
+
+    def hear(stream: str, piece: str) -> None:
+        if not seen:
+            shared.interrupt()
+        seen.append((stream, piece))
+
+    done = await shared.execute(
+        "import time\nprint('now', flush=True)\ntime.sleep(30)", limit_s=20, on_output=hear
     )
+    assert done.status is CellStatus.INTERRUPTED
     assert seen[0] == ("stdout", "now\n")
 
 

@@ -17,7 +17,7 @@ import pytest
 from harnessctl.domain.event import Event
 from harnessctl.domain.limits import Limits
 from harnessctl.layers.l2_execution.registration import Registration
-from tests.integration.test_children import Tree
+from tests.integration.test_children import UNTIL_GO, Tree
 
 pytestmark = pytest.mark.kernel
 
@@ -77,13 +77,15 @@ async def test_what_is_unread_stands_in_the_next_request_and_then_no_more(tree: 
 
 async def test_a_message_that_nobody_read_is_reported(tree: Tree) -> None:
     root = (
-        "alice = rlm('wait', name='alice', max_turns=1)\nmessages.send('alice', 'never read')\n"
-        "try:\n    await alice\nexcept ChildError:\n    pass\nprint(messages.inbox(timeout=10))"
+        "import os, time\nalice = rlm('wait', name='alice', max_turns=1)\n"
+        "while not os.path.exists('begun'): time.sleep(0.02)\n"
+        "messages.send('alice', 'never read')\nopen('go', 'w').close()\n"
+        "try:\n    await alice\nexcept ChildError:\n    pass\nprint(messages.inbox(timeout=60))"
     )
     await tree.run(
         {"content": "-", "code": root},
         {"content": "Done."},
-        {"for": "alice", "content": "-", "code": "1", "delay_ms": 500},
+        {"for": "alice", "content": "-", "code": f"open('begun', 'w').close()\n{UNTIL_GO}"},
     )
     states = [m["state"] for m in tree.of("message", "alice")]
     assert states == ["queued", "undeliverable"]
@@ -92,7 +94,7 @@ async def test_a_message_that_nobody_read_is_reported(tree: Tree) -> None:
 
 
 async def test_a_kernel_that_dies_with_messages_in_hand_loses_none(tree: Tree) -> None:
-    die = "kept = messages.inbox(timeout=10)\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    die = "kept = messages.inbox(timeout=60)\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     await tree.run(
         {"content": "-", "code": f"h = rlm('write', name='alice')\n{die}"},
         {"content": "Done."},

@@ -106,7 +106,7 @@ async def test_a_process_that_died_is_started_again(make: Make) -> None:
     await client.complete(ASK)
     (process,) = children()
     process.kill()
-    await asyncio.to_thread(process.wait, 5)
+    await asyncio.to_thread(process.wait, 60)
     await asyncio.sleep(0.1)
     assert (await client.complete(ASK)).content
     assert children() != [process]
@@ -132,11 +132,13 @@ async def test_loading_shows_and_can_be_cancelled(make: Make) -> None:
     """Seconds are told while it loads; cancelling ends the process."""
     heard: list[str] = []
     task = asyncio.create_task(make(b"GGUF slow", heard).complete(ASK))
-    await asyncio.sleep(1.5)
-    assert heard == ["loading the local model"]
+    async with asyncio.timeout(60):
+        while not heard:  # noqa: ASYNC110 - no event is set
+            await asyncio.sleep(0.02)
+    assert set(heard) == {"loading the local model"}
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
     assert children() == []
 
 
@@ -190,7 +192,7 @@ def test_it_dies_with_its_parent(tmp_path: Path) -> None:
         process = psutil.Process(int(parent.stdout.readline()))
         assert process.is_running()
         os.kill(parent.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

@@ -168,8 +168,8 @@ async def test_eight_children_cost_what_the_server_counted(tmp_path: Path) -> No
 async def test_a_limit_of_tokens_is_passed_by_one_call_at_most(tmp_path: Path, factor: float) -> None:
     """Eight children ask at once; what they are told they used is off the estimate by ``factor``."""
     till, ended, limit = Till(), list[int](), 30_000
-    with FakeOpenAI(spender(till, factor)) as server:
-        async with asyncio.timeout(60):
+    with FakeOpenAI(spender(till, factor, tmp_path / "started")) as server:
+        async with asyncio.timeout(240):
             result = await result_of(tmp_path, server, Limits(tokens=limit), None, ended)
     counted = [prompt + completion for _, prompt, completion in till.counted]
     assert sorted(ended) == sorted(counted)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,17 @@ class Answers:
 
     async def aclose(self) -> None:
         return None
+
+
+def once(true: Callable[[], object], act: Callable[[], object]) -> asyncio.Task[None]:
+    """Do ``act`` as soon as ``true`` holds."""
+
+    async def wait() -> None:
+        while not true():  # noqa: ASYNC110 - no event is set
+            await asyncio.sleep(0.01)
+        act()
+
+    return asyncio.create_task(wait())
 
 
 def cells(*codes: str, prompt: int = 100) -> ModelReply:
@@ -223,8 +235,9 @@ async def test_a_cell_may_not_run_beyond_the_wall_clock(tmp_path: Path) -> None:
 
 async def test_the_first_press_interrupts_the_cell_and_the_model_is_told(tmp_path: Path) -> None:
     stage = Stage(tmp_path, Answers(cells("wait", "next"), says("I stopped.")))
-    asyncio.get_running_loop().call_later(0.1, stage.interrupts.press)
+    pressing = once(lambda: stage.kernels[0].codes, stage.interrupts.press)
     end = await stage.run()
+    await pressing
     assert end.ending.status == "success"
     assert "the user interrupted it" in stage.shown()[0]
     assert stage.kernels[0].codes == ["wait"]
@@ -233,19 +246,20 @@ async def test_the_first_press_interrupts_the_cell_and_the_model_is_told(tmp_pat
 async def test_the_first_press_interrupts_a_reply_and_the_model_is_told(tmp_path: Path) -> None:
     model = Answers(lambda: asyncio.sleep(60), says("Yes?"))
     stage = Stage(tmp_path, model)
-    asyncio.get_running_loop().call_later(0.1, stage.interrupts.press)
+    pressing = once(lambda: model.requests, stage.interrupts.press)
     end = await stage.run()
+    await pressing
     assert end.ending.answer == "Yes?"
     assert "The user interrupted your reply" in model.requests[1].messages[-1].content
     assert model.requests[1].place == 0
 
 
 async def test_the_second_press_ends_in_order(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, Answers(lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)))
-    loop = asyncio.get_running_loop()
-    loop.call_later(0.1, stage.interrupts.press)
-    loop.call_later(0.2, stage.interrupts.press)
+    model = Answers(lambda: asyncio.sleep(60), lambda: asyncio.sleep(60))
+    stage = Stage(tmp_path, model)
+    pressing = [once(lambda n=n: len(model.requests) == n, stage.interrupts.press) for n in (1, 2)]
     end = await stage.run()
+    await asyncio.gather(*pressing)
     assert (end.ending.status, end.ending.reason) == ("interrupted", "interrupted")
     assert stage.of("end")[0].data["reason"] == "interrupted"
     assert stage.kernels[0].closed
@@ -253,8 +267,9 @@ async def test_the_second_press_ends_in_order(tmp_path: Path) -> None:
 
 async def test_terminate_ends_a_running_cell_in_order(tmp_path: Path) -> None:
     stage = Stage(tmp_path, Answers(cells("wait")))
-    asyncio.get_running_loop().call_later(0.1, stage.interrupts.end, "terminated")
+    ending = once(lambda: stage.kernels[0].codes, lambda: stage.interrupts.end("terminated"))
     end = await stage.run()
+    await ending
     assert (end.ending.status, end.ending.reason) == ("interrupted", "terminated")
     assert [str(e.type) for e in stage.recorder.events][-2:] == ["cell", "end"]
     assert stage.kernels[0].closed
@@ -352,8 +367,7 @@ async def test_an_interrupt_while_it_waits_for_the_call_of_another_session(tmp_p
     header = {"session": "S", "harness_state": {}, "tree": ""}
     opening = (Addition(EventType.HEADER, header), Addition(EventType.TASK, {"text": "x"}))
     task = asyncio.create_task(run_session(opening, parts, stage.tree, StillFence()))
-    await asyncio.sleep(0.05)
-    stage.interrupts.press()
+    await once(lambda: stage.interrupts._aim, stage.interrupts.press)
     await asyncio.sleep(0)
     assert stage.watcher.notes == [WAITS]
     assert not task.done()

@@ -48,7 +48,7 @@ def mover(common: Path, new: str, lock: str, text: str, end: str = "die") -> sub
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     if end == "die":
-        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert process.wait(timeout=60) == -signal.SIGKILL
         process.stdout.close()
     return process
 
@@ -74,11 +74,12 @@ def test_a_lock_with_the_announced_commit_is_removed_at_once(common: Path) -> No
 def test_an_unwritten_lock_is_removed_when_it_is_old_enough(
     common: Path, monkeypatch: pytest.MonkeyPatch, new: str, lock: str
 ) -> None:
-    monkeypatch.setattr(module, "STALE", 0.4)
+    monkeypatch.setattr(module, "MADE_WITHIN", 60.0)
+    monkeypatch.setattr(module, "STALE", 60.0)
     mover(common, new, lock, "")
     assert not moves(common, new or None)
     assert (common / lock).exists()
-    time.sleep(0.5)
+    monkeypatch.setattr(module, "STALE", 0.0)
     assert moves(common, new or None)
     assert not (common / lock).exists()
     assert (common / ANNOUNCED).read_bytes() == b""
