@@ -206,7 +206,7 @@ def test_refine_says_what_it_does(harnessctl: Run, script: Script, repo: Git, lo
     with pseudo_terminal() as (ours, theirs):
         env = {**outside_pytest(), "TERM": "xterm"}
         command = [COMMAND, "refine", "--model", script(*replies)]
-        subprocess.run(command, cwd=repo.root, env=env, stderr=theirs, timeout=60, check=True)
+        subprocess.run(command, cwd=repo.root, env=env, stderr=theirs, timeout=120, check=True)
         shown = os.read(ours, 100_000).decode()
     assert "asks scripted/" in shown
     assert "\x1b[" in shown, "one line that is written over"

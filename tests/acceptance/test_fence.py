@@ -177,7 +177,7 @@ def during(
         time.sleep(0.05)
     act()
     flag.touch()
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=120)
     assert run.returncode == 0, (out, err)
     result: dict[str, object] = json.loads(out)
     assert result["moved"] == []

@@ -103,14 +103,14 @@ def test_killed_around_the_moment_when_the_disk_is_full(
         assert host.returncode == -signal.SIGKILL or b"storage" in out, out
         played.session = played.folder.name
         played.seen.append(played.log.read_bytes())
-        assert until(lambda: not processes_of(played.session), 10)
+        assert until(lambda: not processes_of(played.session))
 
     def free() -> int:
         return shutil.disk_usage(small).free
 
     near = choose.randrange(40, 140) * 1024  # a turn takes about 32 KiB
     host = begin("run", "--model", model, "--max-turns", "400", "go")
-    assert until(lambda: host.poll() is not None or free() < near)
+    assert until(lambda: host.poll() is not None or free() < near, 120)
     stopped(host)
     for _ in range(4):
         host = begin("sessions", "resume", played.session)

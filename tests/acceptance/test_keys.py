@@ -163,7 +163,7 @@ def probe_in_a_run(
 
 def test_the_probe_finds_a_key_where_nothing_protects_it(user: User) -> None:
     """The control: a process of the same user, started in the same way, with the same key."""
-    code = "import os, time; key = os.environ['OPENAI_API_KEY']; print(key, flush=True); time.sleep(60)"
+    code = "import os, time; key = os.environ['OPENAI_API_KEY']; print(key, flush=True); time.sleep(600)"
     victim = user.start(sys.executable, "-c", code, OPENAI_API_KEY=KEY)
     assert victim.stdout
     victim.stdout.readline()
@@ -227,7 +227,7 @@ def test_in_the_sandbox_the_probe_finds_none(user: User, shell: bool) -> None:
     """As an unprivileged user; also below a shell that holds the key, and beside a process that does."""
     with FakeOpenAI([Say("I look.", code=PROBE), Say("Done.")]) as server:
         if shell:
-            beside = user.start("sleep", "60", OPENAI_API_KEY=KEY)
+            beside = user.start("sleep", "600", OPENAI_API_KEY=KEY)
         said, stderr, result = probe_in_a_run(user, server, "--sandbox", below=SHELL if shell else ())
         if shell:
             beside.kill()

@@ -85,7 +85,7 @@ def work_through(repo: Git, logs: Logs, model: str, choose: random.Random, kills
             # The first kill hits a tree at work; of the later ones some come while it starts.
             if not hits or choose.random() < 0.8:
                 size = len(root_log(logs))
-                until(lambda size=size, run=run: run.poll() is not None or len(root_log(logs)) > size)
+                assert until(lambda size=size, run=run: run.poll() is not None or len(root_log(logs)) > size)
             try:
                 out, _ = run.communicate(timeout=choose.random() * (2.2 if hits else 0.5))
             except subprocess.TimeoutExpired:
@@ -94,7 +94,7 @@ def work_through(repo: Git, logs: Logs, model: str, choose: random.Random, kills
                 hits += b'"type":"end"' not in root_log(logs)
                 continue
         else:
-            out, _ = run.communicate(timeout=100)
+            out, _ = run.communicate(timeout=200)
         found = json.loads(out)
         if found.get("error", {}).get("id") == "session_ended":  # the kill came after its result
             (kept,) = logs.state.glob("*/*/sessions/*/result.json")

@@ -111,7 +111,7 @@ def test_every_key_of_real_logs_is_documented(harnessctl: Run, script: Script, l
     run = begin(repo, model, "--protocol", "fence", "--gate", "false", "--gate-input", "app.py")
     assert until(lambda: newest_log(logs) != before and b'"type":"cell"' in newest_log(logs).read_bytes())
     run.send_signal(signal.SIGKILL)
-    run.communicate(timeout=30)
+    run.communicate(timeout=120)
     with newest_log(logs).open("ab") as log:
         log.write(b'{"data":')
     harnessctl("sessions", "resume", cwd=repo.root, code=1)

@@ -119,7 +119,7 @@ def test_a_killed_tree_goes_on(harnessctl: Run, script: Script, logs: Logs, repo
     names = ("root", "alice", "bob", "carol", "dora")
     ids = {name: sessions.folder(name).name for name in names}
     run.kill()
-    run.communicate(timeout=30)
+    run.communicate(timeout=120)
     check_compacted(sessions.events("root"))
     unread = [m["state"] for m in sessions.of("message") if m["from"] == "carol"]
     assert unread == ["queued"]
@@ -197,7 +197,7 @@ def test_a_limit_of_tokens_holds_over_the_tree_and_over_a_stop(
     run = begin(repo, model, "--max-tokens", "20000")
     assert until(lambda: sessions.has_cell("alice"))
     run.send_signal(signal.SIGKILL)
-    run.communicate(timeout=30)
+    run.communicate(timeout=120)
     refused = harnessctl("sessions", "resume", "--json", "--max-tokens", "5500", cwd=repo.root, code=2)
     assert refused.json()["error"]["id"] == "limit_used"
     done = harnessctl("sessions", "resume", "--json", "--max-tokens", "13000", cwd=repo.root).json()

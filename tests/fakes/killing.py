@@ -111,7 +111,7 @@ class Round:
                 return
             assert host.returncode == -signal.SIGKILL, (host.returncode, out[-500:], err[-2000:])
             self.seen.append(self.log.read_bytes())
-            assert until(lambda: not processes_of(self.session), 10), "processes outlived the host"
+            assert until(lambda: not processes_of(self.session)), "processes outlived the host"
             arguments = ["sessions", "resume", self.session]
 
     def _kill_somewhere(self, host: subprocess.Popen[bytes]) -> None:

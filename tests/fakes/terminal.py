@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.acceptance.conftest import COMMAND
 
 #: Seconds without any output after which a command is given up.
-SILENCE_S = 60
+SILENCE_S = 120
 #: Colours, and where the cursor goes.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -75,7 +75,7 @@ class Terminal:
                 break
             self.shown += piece
         os.close(self._ours)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     @property
     def text(self) -> str:

@@ -263,10 +263,11 @@ def _daemon(base_path: Path) -> Iterator[str]:
     command += ["--listen=127.0.0.1", f"--base-path={base_path}", str(base_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     try:
-        for _ in range(100):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
+            assert process.poll() is None, "git daemon has ended"
             time.sleep(0.05)
         yield f"git://127.0.0.1:{port}"
     finally:

@@ -309,7 +309,7 @@ def test_git_itself_does_run_it(
     evil.config(repo.root / ".git/config", settings)
     for command in TRIGGERS[key]:
         subprocess.run(
-            ["/bin/sh", "-c", command], cwd=repo.root, capture_output=True, timeout=30, check=False
+            ["/bin/sh", "-c", command], cwd=repo.root, capture_output=True, timeout=120, check=False
         )
     assert {name for name in evil.ran() if key in name or name.startswith("included")}
 

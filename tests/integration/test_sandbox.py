@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -49,15 +50,16 @@ def sh(box: Sandbox, script: str, *writable: Path) -> subprocess.CompletedProces
 
 
 def test_the_work_tree_is_writable_and_nothing_else(box: Sandbox, home: Path, repo: Git) -> None:
+    own = f"t-{uuid.uuid4()}"
     done = sh(
         box,
         f"echo hi > made.txt; git status --short; for f in .git/config .git/refs/x /usr/x /etc/x; do "
         f"(echo x >> $f) 2>/dev/null && echo wrote $f; done; echo x > {home}/x; "
-        "echo t > /tmp/t && cat /tmp/t",
+        f"echo t > /tmp/{own} && cat /tmp/{own}",
     )
     assert done.stdout == "?? made.txt\nt\n", done
     assert (repo.root / "made.txt").read_text() == "hi\n"
-    assert not Path("/tmp/t").exists()
+    assert not Path("/tmp", own).exists()
     assert not (home / "x").exists()
 
 
@@ -78,7 +80,7 @@ def test_state_and_credentials_are_not_there(box: Sandbox, home: Path) -> None:
 
 
 def test_no_process_of_the_machine_is_seen(box: Sandbox) -> None:
-    sleeper = subprocess.Popen(["sleep", "30"], env={"PLANTED_KEY": "sk-4711"})
+    sleeper = subprocess.Popen(["sleep", "300"], env={"PLANTED_KEY": "sk-4711"})
     look = "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -c 4711; ls /proc | grep -c '^[0-9]'"
     try:
         outside = subprocess.run(["/bin/sh", "-c", look], capture_output=True, text=True, check=False).stdout
@@ -135,7 +137,7 @@ async def test_it_survives_the_interrupt_and_ends_with_its_owner(box: Sandbox, r
     assert (repo.root / "told").read_text() == "interrupted"
 
 
-async def until(done: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(done: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end

@@ -193,10 +193,10 @@ def test_a_file_that_is_too_large_is_said_with_the_limit() -> None:
     "text", ['"""' * 80_000, '"""\\' * 60_000, "'''" * 80_001, '"\\' * 120_000, "''\n'" * 60_000]
 )
 def test_a_hostile_settings_file_takes_no_time(text: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(UsageError):
         parse_toml(text.encode(), "config.toml")
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_relative_xdg_paths_are_ignored() -> None:

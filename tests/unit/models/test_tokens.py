@@ -84,6 +84,6 @@ def test_ordinary_white_space_counts_as_it_did(parts: list[str]) -> None:
 
 @pytest.mark.parametrize("blank", ["\r", "\u3000", "\x0b", "\xa0", " ", "\r ", "\u3000\r"])
 def test_no_run_of_white_space_takes_long(blank: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     estimate_text(blank * 50_000 + "x")
-    assert time.monotonic() - begun < 1
+    assert time.process_time() - begun < 1

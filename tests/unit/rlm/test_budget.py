@@ -57,7 +57,7 @@ async def test_near_a_limit_calls_go_one_at_a_time() -> None:
 
 async def test_far_from_a_limit_calls_go_side_by_side() -> None:
     budget = Budget(Limits(tokens=100_000))
-    held = [await asyncio.wait_for(budget.reserve(n, 1000, MODEL, 1000), 1) for n in "abcd"]
+    held = [await asyncio.wait_for(budget.reserve(n, 1000, MODEL, 1000), 60) for n in "abcd"]
     assert [r.output for r in held] == [1000] * 4
 
 
@@ -78,7 +78,7 @@ async def test_a_call_that_was_never_made_gives_back_what_was_set_aside() -> Non
     second = asyncio.create_task(budget.reserve("b", 100, MODEL, None))
     await asyncio.sleep(0)
     budget.release(first)
-    assert (await asyncio.wait_for(second, 1)).output == 900
+    assert (await asyncio.wait_for(second, 60)).output == 900
     assert budget.total.calls == 0
 
 
@@ -139,7 +139,7 @@ async def spent_beyond(budget: Budget, limit: int) -> int:
                 beyond += before >= limit or budget.total.tokens >= limit
                 budget.book(held, Usage(prompt=570, completion=held.output, calls=1))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(caller(f"root/n{i}") for i in range(8)))
     return beyond + (budget.total.tokens > limit)
 

@@ -82,7 +82,7 @@ def folder(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def family(folder: Path, limits: Limits | None = None) -> AsyncIterator[Family]:
     one = Family(folder, limits or Limits())
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         one.children.begin(group)
         yield one
         await one.children.end(PARENT_ENDED)
@@ -170,7 +170,7 @@ async def test_children_of_a_session_that_is_picked_up(folder: Path) -> None:
     end = ChildEnd(RunStatus.SUCCESS, answer="Before.")
     known = ChildSpec(SEAT.below("K", "known"), "x")
     one.children.restore([Child(on, session=played), Child(over, end), Child(known, end, recorded=True)])
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         one.children.begin(group)
         assert (await one.ask("wait", name="over"))["answer"] == "Before."
         assert [c["state"] for c in await one.ask("list")] == ["running", "done", "done"]
