@@ -4,7 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Interrupts of the cell come when this ends, within what is around it."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is None:  # elsewhere none comes; a library took them
+        yield
+        return
+    noted = []
+    before = signal.signal(signal.SIGINT, lambda *_: noted.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if noted:
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 class CodeAlone:

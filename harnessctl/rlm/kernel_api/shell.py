@@ -10,6 +10,7 @@ import sys
 import tempfile
 from typing import Any, NoReturn
 
+from .interrupts import held_back
 from .signs import FINAL_MIME
 
 #: Bytes in one read from a command.
@@ -38,19 +39,23 @@ def run_command(argv: list[str]) -> int:
     it: 128 + n for a command that signal n ended.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout is not None
+    process = None
     try:
+        with held_back():  # else one that comes meanwhile leaves a process that nobody knows
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        assert process.stdout is not None
         while data := os.read(process.stdout.fileno(), CHUNK):
             sys.stdout.write(decoder.decode(data))
         code = process.wait()
     except BaseException:
-        end_command(process)
+        if process is not None:
+            end_command(process)
         raise
     finally:
-        process.stdout.close()
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
         sys.stdout.write(decoder.decode(b"", True))
     return code if code >= 0 else 128 - code
 
