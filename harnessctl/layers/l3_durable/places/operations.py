@@ -70,7 +70,7 @@ class Operations:
         """
         try:
             data = read_small(self._path, MOST_READ) if self._path else b""
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             raise HarnessError(
