@@ -114,6 +114,37 @@ def test_undo_of_the_undo_by_the_rollbacks_own_id(repo: Git) -> None:
     assert thrice.takes_back == (update_of(again.landed),)
 
 
+def test_going_back_behind_an_undo_leaves_taken_back_what_it_took(repo: Git) -> None:
+    """The bad update's text is not there again, and a pin that holds it stays refused."""
+    store = started(repo)
+    good = land(store, "a", "good")
+    bad = land(store, "a", "bad")
+    rollback(store_of(repo), update_of(bad), only=True)
+    again = land(store_of(repo), "a", "again")
+    done = rollback(store_of(repo), good.commit)
+    assert text_of(repo, "a") == "good"
+    found = states(store_of(repo))
+    assert [found[update_of(one)] for one in (good, bad, again)] == ["landed", "taken_back", "taken_back"]
+    with pytest.raises(RefusedError, match=update_of(bad)):
+        store_of(repo).move_pin(bad.commit)
+    rollback(store_of(repo), update_of(done.landed), only=True)
+    assert text_of(repo, "a") == "again"
+    found = states(store_of(repo))
+    assert [found[update_of(one)] for one in (good, bad, again)] == ["landed", "taken_back", "landed"]
+
+
+def test_going_back_to_before_an_undo_brings_into_force_what_it_took(repo: Git) -> None:
+    store = started(repo)
+    first = land(store, "a", "first")
+    undone = rollback(store_of(repo), update_of(first), only=True)
+    later = land(store_of(repo), "a", "later")
+    rollback(store_of(repo), first.commit)
+    assert text_of(repo, "a") == "first"
+    found = states(store_of(repo))
+    assert [found[update_of(one)] for one in (first, later)] == ["landed", "taken_back"]
+    assert found[update_of(undone.landed)] == "taken_back"
+
+
 def test_only_says_what_it_cannot_take_back(repo: Git, tmp_path: Path) -> None:
     store = started(repo)
     base = store.landed_tip()

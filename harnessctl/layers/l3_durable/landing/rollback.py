@@ -170,10 +170,17 @@ def _back(old: Content, entry: EntryId) -> EntryEdit:
 
 
 def _taken_back(old: Content, tip: Content, entries: Collection[str]) -> tuple[str, ...]:
-    """Records since REV, in force today, that touch an entry which changes."""
+    """Records since REV, in force today, that touch an entry which changes.
+
+    A rollback among them gives back what it took: what came before REV is in force again as it was then,
+    and what came after it is taken back here instead.
+    """
     later = records_since(old, tip)
     standing = in_force(later, later.keys())
-    return tuple(sorted(u for u in standing if any(c.id in entries for c in later[u].entries)))
+    taken = [u for u in standing if any(c.id in entries for c in later[u].entries)]
+    for update in taken:  # more are added on the way
+        taken += [t for t in later[update].takes_back if t in later and t not in taken]
+    return tuple(sorted(taken))
 
 
 def _refuse_human_edits(place: Place, wanted: Wanted, tip: Content, going: Sequence[EntryId]) -> None:
