@@ -85,6 +85,20 @@ def make(path: Path, mode: int = 0o666) -> BinaryIO:
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
 
 
+def remove_folder(path: str | Path) -> None:
+    """Remove a folder with all it holds, as far as it goes; what else stands there goes alone.
+
+    :func:`shutil.rmtree` opens first and looks then: it would wait at a pipe.
+    """
+    if os.path.isdir(path) and not os.path.islink(path):
+        import shutil  # compression and all, which readers of files need not pay for
+
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
+
+
 def _open(path: str | Path, flags: int, mode: int = 0o600) -> int:
     try:
         return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)

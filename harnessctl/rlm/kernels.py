@@ -11,6 +11,7 @@ from typing import Protocol
 
 from harnessctl.domain.cell import CellRun
 from harnessctl.domain.errors import HarnessError
+from harnessctl.domain.plain_files import remove_folder
 from harnessctl.layers.l2_execution.process import GuardedProcess, Launch
 from harnessctl.rlm import kernel_api
 from harnessctl.rlm.door import Door
@@ -94,7 +95,7 @@ def kernel_starter(
         try:
             path = await door.listen(sockets)
         except BaseException:  # also when nobody wants the kernel any more
-            shutil.rmtree(sockets, ignore_errors=True)
+            remove_folder(sockets)
             raise
         try:
             load = _LOAD.format(path=kernel_api.__file__, entries=str(entries), door=str(path))
@@ -102,7 +103,7 @@ def kernel_starter(
             spec = KernelSpec(python, cwd, folder, environment, setup, wrap, known, launch, command, sockets)
             return await Kernel.start(spec)
         except OSError:
-            shutil.rmtree(sockets, ignore_errors=True)
+            remove_folder(sockets)
             raise
         except HarnessError as error:
             if _full(folder):

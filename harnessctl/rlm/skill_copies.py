@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from harnessctl.domain.entry import Entry, EntryFile
 from harnessctl.domain.errors import NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import EntryId, Kind
-from harnessctl.domain.plain_files import make
+from harnessctl.domain.plain_files import make, remove_folder
 from harnessctl.layers.l1_context.skills import inner_path, python_module
 from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER
 from harnessctl.rlm.door import Handler
@@ -156,13 +155,10 @@ def _copy(skill: Entry, target: Path) -> None:
 
 def _remove(path: Path) -> None:
     """Remove a copy, or all of them; nothing that a symbolic link leads to."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-        return
-    for folder, _, _ in os.walk(path):
+    for folder, _, _ in [] if path.is_symlink() else os.walk(path):
         with suppress(OSError):
             os.chmod(folder, 0o700)  # what lies in a read-only folder cannot be removed
-    shutil.rmtree(path, ignore_errors=True)
+    remove_folder(path)
 
 
 def _differences(skill: Entry, target: Path) -> list[str]:

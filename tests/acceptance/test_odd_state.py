@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harnessctl.layers.l3_durable.places.actor import _registered
 from tests.acceptance.conftest import COMMAND, Run, Script, outside_pytest
 from tests.conftest import Git
 from tests.fakes.killing import until
@@ -66,6 +65,24 @@ def test_what_lies_beside_the_log(harnessctl: Run, repo: Git, folder: Path, odd:
     assert harnessctl(*resumed, cwd=repo.root, code=None, timeout=60).code in (0, 1)
 
 
+def test_a_pipe_for_a_folder_keeps_no_run_from_its_end(
+    harnessctl: Run, repo: Git, script: Script, home: Path
+) -> None:
+    """Of the copies of skills, and of the kernel's sockets; neither is opened to be removed."""
+    (home / "tmp").mkdir(exist_ok=True)
+    code = (
+        "import glob, os, shutil\n"
+        f"session = os.path.dirname(glob.glob('{home}/state/harnessctl/*/sessions/*/log.jsonl')[0])\n"
+        "shutil.rmtree(session + '/skills', ignore_errors=True); os.mkfifo(session + '/skills')\n"
+        "sockets = __import__('json').load(open(session + '/kernel/kernel.json'))['folder']\n"
+        "os.rename(sockets, sockets + '-moved'); os.mkfifo(sockets)\n"
+        "final('Done.')"
+    )
+    harnessctl("run", "x", "--model", script({"content": "-", "code": code}), cwd=repo.root, timeout=60)
+    (log,) = (home / "state").glob("harnessctl/*/sessions/*/log.jsonl")
+    assert not (log.parent / "skills").exists()
+
+
 @pytest.mark.parametrize("odd", ["pipe", "device", "sparse"])
 def test_settings(harnessctl: Run, repo: Git, home: Path, odd: str) -> None:
     (home / "config/harnessctl").mkdir(parents=True)
@@ -104,7 +121,6 @@ def test_a_device_is_no_script(harnessctl: Run, repo: Git, tmp_path: Path) -> No
 def test_a_kernel_s_registration_is_found_where_it_stands(
     harnessctl: Run, repo: Git, script: Script, home: Path, tmp_path: Path
 ) -> None:
-    """By ``doctor``, and by what tells an agent from a person."""
     (home / "tmp").mkdir()
     harnessctl("init", cwd=repo.root)
     code = f"import os, time\nopen({str(tmp_path / 'begun')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
@@ -115,8 +131,6 @@ def test_a_kernel_s_registration_is_found_where_it_stands(
             until(lambda: begun.exists() and begun.read_text().isdigit(), 60)
             kernel = int(begun.read_text())
             (log,) = (home / "state").glob("harnessctl/*/sessions/*/log.jsonl")
-            registered = dict(_registered(home / "state/harnessctl"))
-            assert registered[kernel][0] == log.parent.name
         finally:
             host.kill()
     until(lambda: not psutil.pid_exists(kernel), 20)

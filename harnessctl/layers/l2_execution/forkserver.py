@@ -176,7 +176,7 @@ class Kernel:
     def tell_end(self) -> None:
         """Say how it ended, and clear its folder away."""
         assert self.code is not None
-        if self.folder:
+        if os.path.isdir(self.folder):  # a cell may have put a pipe there, at which rmtree would wait
             shutil.rmtree(self.folder, ignore_errors=True)
         exited = self.code >= 0
         tell(self.status, exit=self.code if exited else None, signal=None if exited else -self.code)

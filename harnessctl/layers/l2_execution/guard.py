@@ -122,7 +122,7 @@ class Guard:
         """Leave nothing behind, then say how the command ended."""
         code = self.command.poll()
         end_everything(self.command.pid)
-        if folder:
+        if os.path.isdir(folder):  # a cell may have put a pipe there, at which rmtree would wait
             shutil.rmtree(folder, ignore_errors=True)
         if code is not None:
             self.say(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harnessctl.domain.plain_files import NotPlainError, make, opened, read_small
+from harnessctl.domain.plain_files import NotPlainError, make, opened, read_small, remove_folder
 from tests.fakes.odd_files import NOT_PLAIN, ODD
 
 pytestmark = pytest.mark.timeout(30)
@@ -39,6 +39,19 @@ def test_a_plain_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         read_small("/proc/self/stat", 4)
     with pytest.raises(FileNotFoundError):
         read_small(tmp_path / "absent", 5)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_stands_in_the_place_of_a_folder_goes_without_being_opened(tmp_path: Path, odd: str) -> None:
+    ODD[odd](path := tmp_path / "x")
+    remove_folder(path)
+    assert not os.path.lexists(path)
+    ((target := tmp_path / "target") / "kept").mkdir(parents=True)
+    path.symlink_to(target)
+    remove_folder(path)
+    assert not os.path.lexists(path)
+    remove_folder(path)
+    assert (target / "kept").is_dir()
 
 
 @pytest.mark.parametrize("odd", ODD)
