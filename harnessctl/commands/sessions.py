@@ -12,6 +12,7 @@ from typing import Any
 from harnessctl.commands.session_tree import Branch, tree_lines, tree_of
 from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import Event, EventType, is_aside
+from harnessctl.domain.ids import is_ulid
 from harnessctl.domain.outcome import DAMAGED, NO_END, NO_HEADER
 from harnessctl.rlm.lineage import is_root
 from harnessctl.rlm.log import (
@@ -165,7 +166,7 @@ def newest_session(state_dir: Path) -> Path:
         raise NotFoundError("there is no session yet", id="no_session", hint="harnessctl run makes one")
     # A kill may leave a log without a header, of a child that was about to begin.
     for one in (folder / name for name in reversed(names)):
-        if is_root(one) or _damaged_at_once(one):
+        if is_root(one) or (is_ulid(one.name) and _damaged_at_once(one)):
             return one
     return folder / names[-1]
 

@@ -82,6 +82,22 @@ def object_file(git: Git, rev: str) -> str:
     return f".git/objects/{oid[:2]}/{oid[2:]}"
 
 
+def test_the_null_device_is_an_empty_file(harnessctl: Run, started: Git) -> None:
+    """git takes it for one: a way to switch rules off."""
+    for name in ("exclude", "attributes"):
+        put(started.root / ".git/info" / name, lambda path: path.symlink_to("/dev/null"))
+    harnessctl("list", cwd=started.root)
+    harnessctl("doctor", cwd=started.root)
+
+
+def test_what_looks_like_a_bare_repository_hides_no_pipe_further_up(harnessctl: Run, started: Git) -> None:
+    (started.root / "sub/objects").mkdir(parents=True)
+    (started.root / "sub/HEAD").touch()
+    put(started.root / ".git/config")
+    refusal = refused(harnessctl("list", "--json", cwd=started.root / "sub", code=1, timeout=SOON))
+    assert refusal[0] == "not_a_file"
+
+
 @pytest.mark.parametrize(
     ("name", "verb"),
     [

@@ -13,6 +13,7 @@ from harnessctl.commands.sessions import find_session, lines_of, list_sessions, 
 from harnessctl.domain.errors import HarnessError, NotFoundError, UsageError
 from harnessctl.domain.event import EventType
 from harnessctl.rlm.clock import SystemClock
+from harnessctl.rlm.log import DamagedLogError
 from harnessctl.rlm.recorder import Recorder
 from tests.fakes.trajectories import build
 from tests.fakes.trajectories import write as write_log
@@ -209,6 +210,17 @@ def test_the_newest_is_one_that_began(state: Path) -> None:
     empty.mkdir()
     (empty / "log.jsonl").write_bytes(b"")
     assert find_session(state, "").name == CUT
+
+
+def test_what_is_no_session_is_not_the_newest(state: Path) -> None:
+    """A folder that somebody put there; of a session the damage would be said."""
+    for name in ("zz-notes", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"):
+        (state / "sessions" / name).mkdir()
+        (state / "sessions" / name / "log.jsonl").write_text("hello\n")
+        if name == "zz-notes":
+            assert find_session(state, "").name == CUT
+    with pytest.raises(DamagedLogError):
+        find_session(state, "")
 
 
 def log(state: Path, name: str, parent: str | None = None) -> Path:

@@ -98,15 +98,23 @@ def _wrong_at(path: str, *, or_folder: bool = False) -> Iterator[HarnessError]:
 
 
 def _kind(path: str | Path, *, or_folder: bool) -> str:
-    """What is at ``path``, or at the end of a link there, in words; "" where that is in order."""
+    """What is at ``path``, or at the end of a link there, in words; "" where that is in order.
+
+    The null device is in order: to git it is an empty file, and it is one way to switch a file off.
+    """
     try:
-        mode = os.stat(path).st_mode
+        info = os.stat(path)
+        mode = info.st_mode
     except (OSError, ValueError) as error:
         return "a link that leads in a circle" if getattr(error, "errno", 0) == errno.ELOOP else ""
-    if stat.S_ISREG(mode) or (or_folder and stat.S_ISDIR(mode)):
+    if stat.S_ISREG(mode) or (or_folder and stat.S_ISDIR(mode)) or _is_null(info):
         return ""
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
     return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _is_null(info: os.stat_result) -> bool:
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _remedy(path: Path) -> str:
@@ -149,10 +157,11 @@ def pipe_of_listing(root: Path, rules: Collection[str] = (".gitignore",)) -> Pat
 def is_pipe(path: str | Path) -> bool:
     """Whether a pipe or a device is what ``path`` leads to; a socket refuses at once."""
     try:
-        mode = os.stat(path).st_mode
+        info = os.stat(path)
     except (OSError, ValueError):
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    kinds = (stat.S_ISFIFO, stat.S_ISCHR, stat.S_ISBLK)
+    return any(is_it(info.st_mode) for is_it in kinds) and not _is_null(info)
 
 
 def _pipes(paths: Iterable[str]) -> Iterator[Path]:
@@ -214,8 +223,7 @@ def _git_dirs_around(start: Path) -> Iterator[str]:
             yield from _git_dirs(Path(place))
             return
         if os.path.lexists(f"{place}/HEAD") and os.path.isdir(f"{place}/objects"):
-            yield from _with_shared(place)
-            return
+            yield from _with_shared(place)  # perhaps no repository: then libgit2 goes on further up
 
 
 def _git_dirs(place: Path) -> Iterator[str]:
