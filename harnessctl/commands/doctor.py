@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from harnessctl.domain.event import EventType
 from harnessctl.domain.ids import HARNESS_DIR
 from harnessctl.domain.outcome import NO_HEADER
 from harnessctl.domain.safe_text import visible_line
-from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_left, socket_bases
+from harnessctl.layers.l2_execution.left_sockets import left_folders, remove_dead, remove_left, socket_bases
 from harnessctl.layers.l2_execution.registration import KERNEL_FOLDER, Registration, end_left_over, forget
 from harnessctl.layers.l3_durable.content import POLICY
 from harnessctl.layers.l3_durable.git.waiting import wrong_around
@@ -30,7 +29,7 @@ from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
 from harnessctl.rlm.log import LOG_NAME, read_log
-from harnessctl.rlm.occupancy import is_written, may_begin
+from harnessctl.rlm.occupancy import is_written, may_begin, unwritten
 from harnessctl.rlm.recorder import Recorder
 
 #: Files of the state folder that are made for the user alone.
@@ -144,7 +143,7 @@ def _looks(store: HarnessStore) -> Iterator[Repair]:
         yield from _said(lambda: _harness(store, running))
     for log in logs:
         if log.parent.name not in running:
-            yield from _kernel(log.parent)
+            yield from _kernel(log.parent, socket_bases(store.place.environment.variables))
             yield from _log(log)
 
 
@@ -153,7 +152,8 @@ def _harness(store: HarnessStore, running: set[str]) -> Iterator[Repair]:
     writer = Writer(store.place, store.checks, Operations(store.state_path))
     yield from _said(lambda: repairs.left_over_proposals(writer))
     yield from _said(lambda: repairs.left_over_decisions(writer))
-    yield from _said(lambda: repairs.left_over_live(writer, running))
+    sessions = store.state_path / "sessions"
+    yield from _said(lambda: repairs.left_over_live(writer, running, lambda name: _stopped(sessions / name)))
     yield from _pin(store)
 
 
@@ -209,29 +209,42 @@ def _pin_remedy(store: HarnessStore, error: HarnessError) -> str:
     return f"if '{store.branch}' was moved, {was}; if not, {error.hint}"
 
 
-def _kernel(folder: Path) -> Iterator[Repair]:
-    """A kernel that outlived its session; known by process id and start time together."""
+def _kernel(folder: Path, bases: tuple[Path, ...]) -> Iterator[Repair]:
+    """A kernel that outlived its session; known by process id, start time and mark together."""
     known = Registration.read(folder / KERNEL_FOLDER)
     if known is None:
         return
     alive = known.alive()
     if alive:
         what = f"session {folder.name} ended and its kernel still runs (process {', '.join(map(str, alive))})"
-        yield Repair("left_over_kernel", what, "end it", partial(_end_kernel, folder, known))
+        yield Repair("left_over_kernel", what, "end it", partial(_end_kernel, folder, known, bases))
     else:
         what = f"session {folder.name} still has its dead kernel registered"
-        yield Repair("dead_kernel", what, "forget it", partial(_forget, folder, known))
+        yield Repair("dead_kernel", what, "forget it", partial(_forget, folder, known, bases))
 
 
-def _end_kernel(folder: Path, known: Registration) -> None:
-    end_left_over(folder / KERNEL_FOLDER, folder.name)
-    shutil.rmtree(known.folder, ignore_errors=True)
+def _end_kernel(folder: Path, known: Registration, bases: tuple[Path, ...]) -> None:
+    with _stopped(folder):
+        end_left_over(folder / KERNEL_FOLDER, folder.name)
+        remove_dead(Path(known.folder), bases)
 
 
-def _forget(folder: Path, known: Registration) -> None:
-    forget(folder / KERNEL_FOLDER)
-    if known.folder:
-        shutil.rmtree(known.folder, ignore_errors=True)
+def _forget(folder: Path, known: Registration, bases: tuple[Path, ...]) -> None:
+    with _stopped(folder):
+        forget(folder / KERNEL_FOLDER)
+        remove_dead(Path(known.folder), bases)
+
+
+@contextmanager
+def _stopped(folder: Path) -> Iterator[None]:
+    """While this lasts the session does not go on.
+
+    :raises HarnessError: ``session_runs``: it has gone on since it was looked at.
+    """
+    with unwritten(folder / LOG_NAME) if (folder / LOG_NAME).exists() else nullcontext(True) as stopped:
+        if not stopped:
+            raise HarnessError(f"session {folder.name} has gone on meanwhile", id="session_runs")
+        yield
 
 
 def _sockets(bases: Iterable[Path]) -> Iterator[Repair]:

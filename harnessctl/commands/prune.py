@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from harnessctl.commands.linked import LinkedTrees, removal
 from harnessctl.domain.errors import HarnessError, UsageError
-from harnessctl.domain.plain_files import NotPlainError, opened
+from harnessctl.domain.plain_files import remove_folder
 from harnessctl.rlm.log import LOG_NAME, header_of_log
-from harnessctl.rlm.occupancy import is_written
+from harnessctl.rlm.occupancy import is_written, unwritten
 from harnessctl.rlm.skill_copies import remove_copies
 
 _AGE = re.compile(r"(\d+)([smhdw])")
@@ -96,7 +95,7 @@ def prune(
         why = next((cited[one.name] for one in reversed(family) if one.name in cited), "")
         size = sum(map(_size, family))
         work_tree, advice = _work_tree(path, trees)
-        with _unused(path) as unused:
+        with unwritten(path / LOG_NAME) as unused:
             why = why if unused else "it runs"
             if remove and not why:
                 for one in family:
@@ -108,7 +107,7 @@ def prune(
     if remove:
         for left in folder.glob(f"{GOING_PREFIX}*"):
             remove_copies(left)  # the crash may have come before it: their folders are read-only
-            shutil.rmtree(left, ignore_errors=True)
+            remove_folder(left)
         logs = list(folder.glob(f"*/{LOG_NAME}"))
         states = {tree for log in logs if isinstance(tree := header_of_log(log.parent).get("tree"), str)}
         sweep(states, any(map(is_written, logs)))
@@ -165,24 +164,6 @@ def _work_tree(path: Path, trees: LinkedTrees) -> tuple[str | None, str]:
     if not (isinstance(linked, Mapping) and isinstance(root, str) and Path(root).is_dir()):
         return None, ""
     return root, removal(trees, Path(root), str(linked.get("commit")), path.name)
-
-
-@contextmanager
-def _unused(path: Path) -> Iterator[bool]:
-    """Whether no process writes the session's log; while this lasts none can begin to."""
-    try:
-        fd = opened(path / LOG_NAME)
-    except NotPlainError:  # what stands in its place, no session writes
-        yield True
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(fd)
 
 
 def _remove(path: Path) -> None:

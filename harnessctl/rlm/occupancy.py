@@ -74,6 +74,24 @@ def is_written(log: Path) -> bool:
     return False
 
 
+@contextmanager
+def unwritten(log: Path) -> Iterator[bool]:
+    """Whether no process writes a session's log; while this lasts none can begin to."""
+    try:
+        fd = opened(log)
+    except NotPlainError:  # what stands in its place, no session writes
+        yield True
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(fd)
+
+
 def may_begin(log: Path) -> bool:
     """Whether a process may be about to write the first record of ``log``: it has it, or just made it."""
     return is_written(log) or abs(time.time() - log.stat().st_mtime) < ASKING_S

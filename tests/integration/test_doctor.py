@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +18,11 @@ import pytest
 from harnessctl.commands.doctor import Health, doctor
 from harnessctl.commands.pin import pin
 from harnessctl.commands.status import status
+from harnessctl.config import KERNEL_MARK
 from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l2_execution.registration import Registration, start_time
+from harnessctl.layers.l2_execution.sockets import short_folder
 from harnessctl.layers.l3_durable.places.names import LIVE, PROPOSALS, RESCUE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
@@ -202,16 +206,19 @@ def test_a_pin_that_cannot_be_read_is_for_a_person(repo: Git, store: HarnessStor
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+    process = subprocess.Popen(command, env={**os.environ, KERNEL_MARK: "s"}, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
     yield process
     process.kill()
-    process.wait()
+    process.communicate()
 
 
-def register(store: HarnessStore, pid: int, started_at: float) -> Path:
+def register(store: HarnessStore, pid: int, started_at: float, sockets: str = "") -> Path:
     folder = log_file(store, log(store)).parent / "kernel"
     folder.mkdir(mode=0o700)
-    Registration(pid, started_at, 2**22 + 5, 1.0, "").write(folder)
+    Registration(pid, started_at, 2**22 + 5, 1.0, sockets).write(folder)
     (folder / "kernel.json").chmod(0o600)
     return folder
 
@@ -231,6 +238,49 @@ def test_a_stranger_with_the_same_number_is_left_alone(
     check_and_fix(repo, "dead_kernel")
     assert sleeper.poll() is None
     assert not (folder / "kernel.json").exists()
+
+
+def test_what_a_cell_registers_ends_no_other_process_and_removes_no_other_folder(
+    repo: Git, store: HarnessStore, tmp_path: Path
+) -> None:
+    precious = tmp_path / "harnessctl-precious"
+    (precious / "kept").mkdir(parents=True)
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        folder = register(store, stranger.pid, start_time(stranger.pid), str(precious))
+        check_and_fix(repo, "dead_kernel")
+        assert stranger.poll() is None
+        stranger.kill()
+    assert not (folder / "kernel.json").exists()
+    assert (precious / "kept").is_dir()
+
+
+def test_the_sockets_of_a_dead_kernel_go_with_its_registration(
+    repo: Git, store: HarnessStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+        sockets = short_folder((base,))
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(sockets / "k-1"))
+        (sockets / "connection.json").touch()
+        register(store, 2**22 + 6, 1.0, str(sockets))
+        check_and_fix(repo, "dead_kernel")
+        assert not sockets.exists()
+
+
+def test_a_session_that_has_gone_on_meanwhile_keeps_its_kernel(
+    repo: Git, store: HarnessStore, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = register(store, sleeper.pid, start_time(sleeper.pid))
+    repo("update-ref", f"{LIVE}{folder.parent.name}", "harness")
+    recorder = Recorder.open(folder.parent, SystemClock())
+    monkeypatch.setattr("harnessctl.commands.doctor.is_written", lambda _: False)  # it had not, a moment ago
+    found = doctor(store_of(repo), fix=True)
+    recorder.close()
+    assert {one.repair.id for one in found.found} == {"left_over_kernel", "left_over_live"}
+    assert all("has gone on meanwhile" in one.failed for one in found.found)
+    assert sleeper.poll() is None
+    assert repo("rev-parse", f"{LIVE}{folder.parent.name}") == repo("rev-parse", "harness")
 
 
 def test_what_cannot_be_done_is_said(repo: Git, store: HarnessStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,6 @@ from harnessctl.domain.event import EventType
 from harnessctl.hooks.survey import owner_of
 from harnessctl.layers.l2_execution.registration import Registration
 from harnessctl.layers.l3_durable.pins.trust import Trust
-from harnessctl.layers.l3_durable.places.actor import agent_reason
 from harnessctl.layers.l3_durable.places.operations import FILE, Operations
 from harnessctl.layers.l3_durable.places.sealed import SealedLines, read_key
 from harnessctl.models.local import _require_gguf
@@ -70,10 +69,6 @@ def _held(folder: Path) -> None:
         pass
 
 
-def _agent(folder: Path) -> str:
-    return agent_reason(read_environment({"XDG_STATE_HOME": str(folder), "HOME": str(folder)}))
-
-
 def _weights(folder: Path) -> bool:
     (weights := folder / "w.gguf").touch()
     os.truncate(weights, QWEN.size)
@@ -91,7 +86,6 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], Any]] = {
     "proposals": (STATE_NAME, lambda p: pick_up(p, pytest.fail), ()),
     "result": (RESULT_NAME, _has_result, False),
     "registration": ("kernel.json", Registration.read, None),
-    "registrations": ("harnessctl/r/sessions/s/kernel/kernel.json", _agent, ""),
     "settings": (
         ".config/harnessctl/config.toml",
         lambda p: user_config(read_environment({"HOME": str(p)})),

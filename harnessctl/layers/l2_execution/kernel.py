@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from harnessctl.domain.cell import CellRun, CellStatus
-from harnessctl.domain.plain_files import opened
+from harnessctl.domain.plain_files import opened, remove_folder
 from harnessctl.layers.l2_execution.messages import Cell, KernelSigns, OnOutput
 from harnessctl.layers.l2_execution.output import Streams
 from harnessctl.layers.l2_execution.process import (
@@ -95,6 +94,7 @@ class Kernel:
         self._spec = spec
         self._sockets = spec.sockets or short_folder((spec.environment.get("XDG_RUNTIME_DIR", ""),))
         self._process: KernelProcess | None = None
+        self._started = 0.0
         self._client: Any = None
         self._tasks: list[asyncio.Task[None]] = []
         self._dead, self._heard = asyncio.Event(), asyncio.Event()
@@ -192,7 +192,7 @@ class Kernel:
             await self._until_dead(PATIENCE_S + 1)
             await self._process.reap()
         # What ends a kernel does this too, where it lives to the end: it is there when we are not.
-        shutil.rmtree(self._sockets, ignore_errors=True)
+        remove_folder(self._sockets)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -222,7 +222,8 @@ class Kernel:
         )
         self._process, self.pid, keeper = process, process.pid, process.keeper
         self._tasks.append(asyncio.create_task(self._watch(process)))
-        known = Registration(self.pid, start_time(self.pid), keeper, start_time(keeper), str(self._sockets))
+        self._started = start_time(self.pid)
+        known = Registration(self.pid, self._started, keeper, start_time(keeper), str(self._sockets))
         known.write(self._spec.folder)
         self._client = AsyncKernelClient(context=_context())
         self._client.load_connection_info(info)
@@ -267,10 +268,9 @@ class Kernel:
 
     def _kill_orphan(self) -> None:
         """The guard was killed: nobody else would end the kernel."""
-        known = Registration.read(self._spec.folder)
-        if known is not None and same_process(known.pid, known.started):
+        if same_process(self.pid, self._started):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(known.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     async def _pump(self) -> None:
         """Hand every output message to the cell that runs, as fast as it comes."""

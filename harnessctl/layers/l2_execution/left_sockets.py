@@ -8,7 +8,8 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from harnessctl.domain.errors import HarnessError
@@ -42,9 +43,20 @@ def remove_left(folders: Iterable[Path]) -> None:
             continue
         if not _is_left(folder):
             raise HarnessError(f"{folder} is in use", id="in_use", hint="run doctor again")
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+        _remove(folder)
+
+
+def remove_dead(folder: Path, bases: Collection[Path]) -> None:
+    """Remove the folder of a kernel that has ended, if ``folder`` is such a one in ``bases``."""
+    if folder.parent in bases and _NAME.fullmatch(folder.name) and _is_left(folder, 0.0):
+        with suppress(OSError):
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
 
 
 def _named(base: Path) -> list[Path]:
@@ -54,11 +66,11 @@ def _named(base: Path) -> list[Path]:
         return []
 
 
-def _is_left(folder: Path) -> bool:
+def _is_left(folder: Path, age_s: float = STARTING_S) -> bool:
     """Whether it is this user's alone, not new, holds what we put there and no more, and nobody listens."""
     try:
         status = folder.lstat()
-        if not _is_ours(status) or time.time() - status.st_mtime < STARTING_S:
+        if not _is_ours(status) or time.time() - status.st_mtime < age_s:
             return False
         files = list(folder.iterdir())
         modes = {path: path.lstat().st_mode for path in files}

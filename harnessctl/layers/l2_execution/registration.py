@@ -46,16 +46,22 @@ class Registration:
 
     @classmethod
     def read(cls, session_dir: Path) -> Registration | None:
-        """The registration in ``session_dir``; None when there is none or it cannot be read."""
+        """The registration in ``session_dir``; None when there is none or it cannot be read.
+
+        Any code with the user's rights may have written it: what it names is looked at before it is believed.
+        """
         try:
-            return cls(**json.loads(read_small(session_dir / FILE_NAME, MOST)))
-        except (OSError, ValueError, TypeError):
+            read = cls(**json.loads(read_small(session_dir / FILE_NAME, MOST)))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
+        numbers = all(type(pid) is int and 0 < pid < 2**31 for pid in (read.pid, read.guard))
+        times = all(type(t) in (int, float) and 0 <= t < 2**53 for t in (read.started, read.guard_started))
+        return read if numbers and times and isinstance(read.folder, str) else None
 
     def alive(self) -> tuple[int, ...]:
-        """Process ids of this registration that still run and are still the same processes."""
+        """Process ids of this registration that still run, are the same processes, and some session's."""
         pairs = ((self.pid, self.started), (self.guard, self.guard_started))
-        return tuple(pid for pid, started in pairs if same_process(pid, started))
+        return tuple(pid for pid, started in pairs if same_process(pid, started) and mark_of(pid))
 
 
 def start_time(pid: int) -> float:
@@ -81,6 +87,16 @@ def same_process(pid: int, started: float) -> bool:
         return False
 
 
+def mark_of(pid: int) -> str:
+    """The session whose kernel started the process, as its environment says; "" of any other process."""
+    import psutil
+
+    try:
+        return str(psutil.Process(pid).environ().get(KERNEL_MARK, ""))
+    except (psutil.Error, OSError):
+        return ""
+
+
 def forget(session_dir: Path) -> None:
     """Remove the registration; a folder in its place is none."""
     path = session_dir / FILE_NAME
@@ -92,18 +108,17 @@ def end_left_over(session_dir: Path, session: str) -> int:
     """End what an earlier process of ``session`` left running; how many processes that were.
 
     The guard does this as a rule. It is for a guard that was killed together with its owner: the kernel
-    is known by its registration, what it started by the mark in its environment.
+    is known by its registration, what it started by the mark in its environment. A forked kernel has the mark
+    of the session that forked it. What this process descends from is left alone.
 
     :param session_dir: folder with the registration.
     """
     import psutil
 
     known = Registration.read(session_dir)
-    found = {pid for pid in known.alive() if pid != os.getpid()} if known is not None else set()
-    for process in psutil.process_iter(["pid"]):
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(KERNEL_MARK) == session and process.pid != os.getpid():
-                found.add(process.pid)
+    found = set(known.alive()) if known is not None else set()
+    found |= {pid for pid in psutil.pids() if mark_of(pid) == session}
+    found -= {os.getpid(), *(above.pid for above in psutil.Process().parents())}
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

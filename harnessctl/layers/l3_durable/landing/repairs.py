@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -369,13 +369,24 @@ def left_over_decisions(writer: Writer) -> Iterator[Repair]:
             )
 
 
-def left_over_live(writer: Writer, running: Collection[str]) -> Iterator[Repair]:
-    """Refs that keep the pinned commit of sessions that do not run."""
+def left_over_live(
+    writer: Writer, running: Collection[str], stopped: Callable[[str], AbstractContextManager[None]]
+) -> Iterator[Repair]:
+    """Refs that keep the pinned commit of sessions that do not run.
+
+    :param stopped: held while the ref of that session goes; raises :class:`HarnessError` if it runs by then.
+    """
     for name, oid in writer.place.repository.refs.list(LIVE).items():
         session = name.removeprefix(LIVE)
         if session not in running:
             what = f"{name} keeps a commit for session {session}, which does not run"
-            yield Repair("left_over_live", what, "remove the ref", partial(_move_away, writer, name, oid, ""))
+            act = partial(_let_go, writer, name, oid, partial(stopped, session))
+            yield Repair("left_over_live", what, "remove the ref", act)
+
+
+def _let_go(writer: Writer, name: str, oid: str, stopped: Callable[[], AbstractContextManager[None]]) -> None:
+    with stopped():
+        _move_away(writer, name, oid, "")
 
 
 def _move_away(writer: Writer, name: str, oid: str, rescue: str) -> None:
