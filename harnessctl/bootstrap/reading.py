@@ -23,13 +23,17 @@ def prune_sessions(*, older_than: str, keep: int | None, remove: bool, force: bo
     """Remove old sessions, or say which would go; errors as :func:`commands.prune.prune`.
 
     :param force: also those that an open proposal or an unpushed record cites.
+    :raises RefusedError: ``agent_refused``: with ``remove``; proposals are checked against logs.
     """
     from harnessctl.bootstrap.adapters import LinkedTrees
     from harnessctl.commands import prune as use_case
     from harnessctl.layers.l3_durable.git.kept_trees import sweep
     from harnessctl.layers.l3_durable.pins.live import LivePin, citing
+    from harnessctl.layers.l3_durable.places.actor import refuse_agents
 
     environment = read_environment()
+    if remove:
+        refuse_agents(environment, "sessions prune --yes")
     harness = store(environment)
     return use_case.prune(
         harness.state_dir,

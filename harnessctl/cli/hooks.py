@@ -10,6 +10,7 @@ import typer
 from harnessctl.bootstrap.opening import here
 from harnessctl.cli.output import note, print_json, say
 from harnessctl.commands.hooks import hooks_status, install_hooks, uninstall_hooks
+from harnessctl.config import read_environment
 from harnessctl.domain.errors import ExitCode
 from harnessctl.hooks.install import BYPASS
 
@@ -34,6 +35,7 @@ def install(
     as_json: AsJson = False,
 ) -> None:
     """Write pre-commit, pre-merge-commit, commit-msg and pre-push hooks."""
+    _refuse_agents("hooks install")
     done = install_hooks(here(), sys.executable, chain=chain, into_hooks_path=into_hooks_path)
     if as_json:
         print_json(done.to_json())
@@ -63,6 +65,7 @@ def status(as_json: AsJson = False) -> None:
 @app.command()
 def uninstall(as_json: AsJson = False) -> None:
     """Remove our hooks and put back what they ran first."""
+    _refuse_agents("hooks uninstall")
     done = uninstall_hooks(here())
     if as_json:
         print_json(done.to_json())
@@ -74,3 +77,9 @@ def uninstall(as_json: AsJson = False) -> None:
     )
     for name in done.chained:
         say(f"the {name} hook that was there before is back")
+
+
+def _refuse_agents(verb: str) -> None:
+    from harnessctl.layers.l3_durable.places.actor import refuse_agents
+
+    refuse_agents(read_environment(), verb)

@@ -156,6 +156,24 @@ def test_a_landing_verb_in_a_cell_is_refused_and_moves_nothing(
     assert started("rev-parse", REF) == before
 
 
+PRUNE = "sessions prune --yes --keep 0 --force"
+
+
+@pytest.mark.parametrize("verb", [PRUNE, "hooks install", "hooks uninstall"])
+def test_an_agent_removes_no_evidence_and_touches_no_hook(
+    harnessctl: Run, script: Script, logs: Logs, started: Git, verb: str
+) -> None:
+    harnessctl("hooks", "install", cwd=started.root)
+    harnessctl("run", "--json", "--model", script(DONE), "x", cwd=started.root)
+    hooks = {p.name: p.read_bytes() for p in (started.root / ".git/hooks").iterdir()}
+    kept = logs.newest()
+    refused = harnessctl(*verb.split(), cwd=started.root, env={"HARNESSCTL_ACTOR": "agent"}, code=6)
+    assert f"'{verb.removesuffix(' --keep 0 --force')}'" in refused.err
+    assert {p.name: p.read_bytes() for p in (started.root / ".git/hooks").iterdir()} == hooks
+    assert logs.newest() == kept
+    harnessctl("sessions", "prune", "--keep", "0", cwd=started.root, env={"HARNESSCTL_ACTOR": "agent"})
+
+
 def during(
     act: Callable[[], object], script: Script, logs: Logs, repo: Git, *lines: dict[str, str]
 ) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Who is an agent (CONTRACT 6): landing verbs are for people.
+"""Who is an agent (CONTRACT 6): landing verbs, and those that remove what checks rest on, are for people.
 
 An agent is a process that says so (``HARNESSCTL_ACTOR=agent``), carries the kernel's mark in its
 environment, or descends from a kernel. The ancestors' own environments are read as they were at
@@ -37,9 +37,9 @@ def refuse_agents(environment: Environment, verb: str) -> None:
     reason = agent_reason(environment)
     if reason:
         raise RefusedError(
-            f"'{verb}' changes what later runs read, and only a person may do that: {reason}",
+            f"'{verb}' changes what later runs read or checks rest on; only a person may do that: {reason}",
             id="agent_refused",
-            hint="propose the change instead; a person reviews it outside the session",
+            hint="propose the change instead, or leave it to a person, who does it outside the session",
         )
 
 
