@@ -182,6 +182,31 @@ def test_a_rollback_on_a_checked_out_branch_names_the_commits_to_revert(in_tree:
     assert store_of(in_tree).snapshot().entries == {}
 
 
+def test_the_commits_to_revert_are_said_to_hold_more_where_they_do(in_tree: Git) -> None:
+    one, other = (propose(store_of(in_tree), name, "one") for name in "ab")
+    for proposal in (one, other):
+        in_tree("merge", "-q", "--squash", f"refs/harness/proposals/{proposal.id}", check=False)
+        in_tree("commit", "-qm", "part")
+    in_tree("reset", "-q", "--soft", "HEAD~2")
+    in_tree.write("code.py", b"x\n")
+    in_tree.write("more.py", b"x\n")
+    squashed = in_tree.commit("a and b in one, with code")
+    with pytest.raises(HarnessError) as caught:
+        rollback(store_of(in_tree), one.id, only=True)
+    said = f"git revert {squashed[:12]} there takes it back, and with it {other.id} and 2 other files"
+    assert caught.value.hint == said
+
+
+def test_a_commit_by_hand_that_is_to_be_reverted_names_its_other_file(in_tree: Git) -> None:
+    landed = add(store_of(in_tree), "a", "one", owner="agent")
+    in_tree.write(".harness/memory/z.md", note("z", "x").data)
+    commit = in_tree.commit("two in one")
+    assert landed.record is not None
+    with pytest.raises(HarnessError) as caught:
+        rollback(store_of(in_tree), landed.record.id, only=True)
+    assert caught.value.hint == f"git revert {commit[:12]} there takes it back, and with it 1 other file"
+
+
 def test_proposals_come_first_in_the_log_beside_a_waiting_decision(in_tree: Git) -> None:
     first = propose(store_of(in_tree), "a", "one")
     store_of(in_tree).reject(first.id, "no")

@@ -6,14 +6,15 @@ lost is named, and nothing is done.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harnessctl.domain.entry import EntryFile, Owner
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, UsageError
-from harnessctl.domain.ids import EntryId, suggestion
+from harnessctl.domain.ids import HARNESS_DIR, UPDATES_DIR, EntryId, suggestion
 from harnessctl.domain.update import EntryChange, EntryEdit, Record, RecordType
 from harnessctl.layers.l3_durable.checking.ownership import owner_of
-from harnessctl.layers.l3_durable.content import Content, entry_digest
+from harnessctl.layers.l3_durable.content import Content, entry_digest, entry_of
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.records import Step, step, steps
 from harnessctl.layers.l3_durable.history.updates import brought_by
@@ -83,10 +84,36 @@ def plan_only(place: Place, wanted: Wanted, tip: Content) -> Plan:
 
 
 def by_hand(place: Place, tip: Content, record: Record) -> str:
-    """How a person makes the rollback ``record`` with git, newest update first; "" without updates."""
+    """How a person makes the rollback ``record`` with git, newest update first; "" without updates.
+
+    Git takes back whole commits: what else one of them holds is named.
+    """
     wanted = set(record.takes_back)
-    found = [s.commit[:12] for s in steps(place.repository, (tip.commit,)) if wanted & set(s.updates)]
-    return f"git revert {' '.join(found)} there takes it back" if found else ""
+    found = [s for s in steps(place.repository, (tip.commit,)) if wanted & set(s.updates)]
+    if not found:
+        return ""
+    more = sorted({update for s in found for update in s.updates} - wanted)
+    files = {path for s in found for path in _others(place, s, record)}
+    if files:
+        more.append(f"{len(files)} other file{'s' if len(files) > 1 else ''}")
+    also = f", and with it {' and '.join(more)}" if more else ""
+    return f"git revert {' '.join(s.commit[:12] for s in found)} there takes it back{also}"
+
+
+def _others(place: Place, found: Step, record: Record) -> Iterator[str]:
+    """Files that a commit changed and neither ``record`` nor an update of the commit speaks of."""
+    spoken = {c.id for r in (record, *_other_updates(place, found, record)) for c in r.entries}
+    commit = place.repository.commit(found.commit)
+    before = place.repository.commit(commit.parents[0]).tree if commit.parents else None
+    for path in place.repository.changed(before, commit.tree):
+        below = path.removeprefix(f"{HARNESS_DIR}/")
+        entry = entry_of(below) if below != path else None
+        if below == path or not (below.startswith(f"{UPDATES_DIR}/") or str(entry) in spoken):
+            yield path
+
+
+def _other_updates(place: Place, found: Step, record: Record) -> Iterator[Record]:
+    return (r for r in brought_by(place, found.commit) if r.id not in record.takes_back)
 
 
 def _chosen(place: Place, wanted: Wanted) -> Record:
