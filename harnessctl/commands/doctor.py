@@ -135,6 +135,7 @@ def _looks(store: HarnessStore) -> Iterator[Repair]:
     logs = sorted((store.state_path / "sessions").glob(f"*/{LOG_NAME}"))
     running = {log.parent.name for log in logs if is_written(log)}
     yield from repairs.odd_mode(store.place)
+    yield from repairs.odd_branch(store.place)
     lost = tuple(repairs.lost_harness(store.place, store.readable_lock()))
     yield from lost
     if not lost:

@@ -120,6 +120,7 @@ def status(store: HarnessStore, wrong: Iterable[HarnessError] = ()) -> Status:
         session=_last_session(store),
         wrong=(
             *repairs.odd_mode(store.place),
+            *repairs.odd_branch(store.place),
             *lost,
             *repairs.broken_policies(store.place, pin.commit if pin else ""),
             *(Repair(error.id, error.message, error.hint) for error in wrong),

@@ -312,6 +312,30 @@ def test_without_a_harness_there_is_still_something_to_look_at(repo: Git) -> Non
     assert doctor(store_of(repo)).found == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("hranes", "is 'hranes', and there is no such branch here"),
+        ("main", "is 'main', which holds no .harness/"),
+        ("ha..rness", "is 'ha..rness', which no branch can be called"),
+    ],
+)
+def test_a_mistyped_branch_is_named(repo: Git, tmp_path: Path, name: str, why: str) -> None:
+    started(repo)
+    clone = tmp_path / "clone"
+    repo("clone", "-q", str(repo.root), str(clone))
+    git = Git(clone)
+    assert doctor(store_of(git)).found == ()
+    git("config", "harness.branch", name)
+    (found,) = doctor(store_of(git)).found
+    assert (found.repair.id, found.repair.what) == ("bad_config", f"git configuration harness.branch {why}")
+    assert "--unset" in found.repair.remedy
+    assert ("init" in found.repair.remedy) is (name == "hranes")
+    assert [one.what for one in status(store_of(git)).wrong] == [found.repair.what]
+    git("config", "harness.branch", "harness")
+    assert status(store_of(git)).wrong == ()
+
+
 def test_a_branch_that_was_moved_off_its_harness(repo: Git, store: HarnessStore) -> None:
     pinned = store.landed_tip()
     repo("update-ref", "refs/heads/harness", "main")

@@ -46,6 +46,11 @@ class Refs:
             name = os.fsdecode(target)
         return None
 
+    @staticmethod
+    def is_legal(name: str) -> bool:
+        """Whether a ref can be called so."""
+        return bool(pygit2.reference_is_valid_name(name))
+
     def symbolic(self, name: str) -> str | None:
         """Name of the ref that the symbolic ref ``name`` points at, None when it is none."""
         refuse_no_file(f"{self._common}/{PACKED}")

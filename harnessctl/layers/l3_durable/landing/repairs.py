@@ -30,7 +30,7 @@ from harnessctl.layers.l3_durable.git.staging import PREFIX as STAGED
 from harnessctl.layers.l3_durable.history.records import find_record
 from harnessctl.layers.l3_durable.landing.proposals import list_proposals
 from harnessctl.layers.l3_durable.landing.writer import Writer
-from harnessctl.layers.l3_durable.places.mode import MODE_KEY, Place
+from harnessctl.layers.l3_durable.places.mode import BRANCH_KEY, DEFAULT_BRANCH, MODE_KEY, Place
 from harnessctl.layers.l3_durable.places.names import DECISIONS, LIVE, PROPOSALS, RESCUE
 from harnessctl.layers.l3_durable.rules.policy import check_policy
 
@@ -177,6 +177,25 @@ def odd_mode(place: Place) -> Iterator[Repair]:
         if place.mode is not None:
             remedy += f"; what is here is {place.mode.value}"
         yield Repair("bad_config", what, remedy)
+
+
+def odd_branch(place: Place) -> Iterator[Repair]:
+    """A configured branch without a harness, where there is none: its name may be mistyped.
+
+    A name in the lock counts before it, and ``harness.mode`` makes of it a harness that was lost.
+    """
+    stated, mode = place.repository.config(BRANCH_KEY), place.repository.config(MODE_KEY)
+    if stated is None or stated != place.branch or place.mode is not None or mode == Mode.BRANCH.value:
+        return
+    remedy = f"git config {BRANCH_KEY} with the right name, or --unset it for {DEFAULT_BRANCH!r}"
+    if not place.repository.refs.is_legal(place.ref):
+        why = "which no branch can be called"
+    elif place.landed_tips():
+        why = f"which holds no {HARNESS_DIR}/"
+    else:
+        why = "and there is no such branch here"
+        remedy += "; harnessctl init starts a harness there"
+    yield Repair("bad_config", f"git configuration {BRANCH_KEY} is {stated!r}, {why}", remedy)
 
 
 def damaged_head(place: Place) -> Iterator[Repair]:
