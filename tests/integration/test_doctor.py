@@ -336,6 +336,22 @@ def test_a_mistyped_branch_is_named(repo: Git, tmp_path: Path, name: str, why: s
     assert status(store_of(git)).wrong == ()
 
 
+def test_a_clone_of_one_branch_gets_its_harness_by_sync(repo: Git, tmp_path: Path) -> None:
+    started(repo)
+    repo.commit("lock")
+    repo("clone", "-q", "--single-branch", "-b", "main", f"file://{repo.root}", str(tmp_path / "clone"))
+    git = Git(tmp_path / "clone")
+    (found,) = [one.repair for one in doctor(store_of(git)).found if one.repair.id == "lost_harness"]
+    assert "harnessctl sync brings it" in found.remedy
+    assert "reflog" not in found.remedy
+    with pytest.raises(HarnessError) as caught:
+        store_of(git).pin()
+    assert "harnessctl sync" in caught.value.hint
+    store_of(git).sync()
+    assert doctor(store_of(git)).found == ()
+    assert store_of(git).pin().commit == repo("rev-parse", "harness")
+
+
 def test_a_branch_that_was_moved_off_its_harness(repo: Git, store: HarnessStore) -> None:
     pinned = store.landed_tip()
     repo("update-ref", "refs/heads/harness", "main")

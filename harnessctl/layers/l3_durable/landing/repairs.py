@@ -225,7 +225,9 @@ def lost_harness(place: Place, lock: Lock | None) -> Iterator[Repair]:
     if tip and not place.repository.has(tip):  # git itself shows no reflog then
         shown = f"{place.repository.common_dir / 'logs' / place.ref}"
     remedy = f"{shown} lists where it was"
-    if found:
+    if place.remote and not (tip or broken or place.repository.refs.were(place.ref)):
+        remedy = f"harnessctl sync brings it, if '{place.remote}' has it"  # it never was in this clone
+    elif found:
         remedy += f", {found[:12]} being the newest that holds a harness"
     if lock and place.repository.has(lock.commit):
         remedy += f"; {LOCK_NAME} pins {lock.commit}, which is still here (git log {lock.commit[:12]})"

@@ -115,11 +115,11 @@ def _branch_gone(place: Place, lock: Lock) -> HarnessError:
     here = place.repository.has(lock.commit)
     pins = f"{LOCK_NAME} pins {lock.commit} of branch '{lock.branch}', and there is no such branch here"
     if not here:
+        bring = "harnessctl sync brings it" if place.remote else f"git fetch REMOTE refs/heads/{lock.branch}"
         return NotFoundError(
             f"{pins}, nor that commit",
             id="pin_missing",
-            hint=f"git fetch {place.remote or 'REMOTE'} refs/heads/{lock.branch}; "
-            "harnessctl doctor says what else there is",
+            hint=f"{bring}; harnessctl doctor says what else there is",
         )
     return HarnessError(
         pins,
