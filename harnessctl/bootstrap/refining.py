@@ -23,7 +23,11 @@ def refine(
     on_progress: OnProgress | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> RefineOutcome:
-    """Turn a session's log into a proposal; errors as :func:`commands.refine.refine`."""
+    """Turn a session's log into a proposal; errors as :func:`commands.refine.refine`.
+
+    :raises NotFoundError: ``no_session``; ``not_initialised``, ``not_committed``, ``lost_harness``: nothing
+        that a proposal could be made on.
+    """
     import asyncio
     import platform
 
@@ -37,6 +41,7 @@ def refine(
     harness = store(environment)
     harness.check_identity()
     folder = find_session(harness.state_dir, session or "")
+    harness.landed_tip()
     left: list[str] = []
     propose_left_behind(environment, harness, left.append)
     chosen = settings(environment, harness, harness.landed_snapshot())

@@ -191,6 +191,20 @@ def test_refine_wants_a_session_before_a_model(harnessctl: Run, script: Script, 
     assert harnessctl("refine", "--json", cwd=repo.root, code=2).json()["error"]["id"] == "no_model"
 
 
+def test_in_tree_before_the_first_commit_says_what_to_commit(
+    harnessctl: Run, script: Script, tmp_path: Path
+) -> None:
+    repo = Git(tmp_path / "unborn")
+    repo.root.mkdir()
+    repo("init", "-q")
+    harnessctl("init", "--in-tree", cwd=repo.root)
+    harnessctl("run", "--model", script({"for": "root", "content": "Done."}), "x", cwd=repo.root)
+    for verb in ("refine", "pin", "rollback x"):
+        done = harnessctl(*verb.split(), "--json", cwd=repo.root, code=1)
+        assert done.json()["error"]["id"] == "not_committed", verb
+        assert "git add .harness" in done.json()["error"]["hint"]
+
+
 def test_refine_says_what_it_does(harnessctl: Run, script: Script, repo: Git, logs: Logs) -> None:
     """Plain lines in a pipe, one line that changes on a terminal, nothing with --json."""
     started(repo)

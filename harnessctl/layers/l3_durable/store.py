@@ -62,7 +62,7 @@ from harnessctl.layers.l3_durable.pins import pinning
 from harnessctl.layers.l3_durable.pins.fence import HarnessFence, lock_digest
 from harnessctl.layers.l3_durable.places import identity
 from harnessctl.layers.l3_durable.places.actor import refuse_agents
-from harnessctl.layers.l3_durable.places.mode import Place, find_place, not_initialised
+from harnessctl.layers.l3_durable.places.mode import Place, find_place
 from harnessctl.layers.l3_durable.places.operations import Operations
 from harnessctl.layers.l3_durable.places.sealed import read_key
 from harnessctl.layers.l3_durable.places.state_dir import (
@@ -168,7 +168,7 @@ class HarnessStore:
     def landed_tip(self) -> str:
         """Commit of the landed tip.
 
-        :raises NotFoundError: ``not_initialised``, ``lost_harness``.
+        :raises NotFoundError: ``not_initialised``, ``not_committed``, ``lost_harness``.
         """
         tips = self.place.landed_tips()
         if not tips:
@@ -487,9 +487,9 @@ class HarnessStore:
     # -- helpers -------------------------------------------------------------------------------
 
     def _absent(self) -> HarnessError:
-        """Why there is no harness: it is lost, or there never was one."""
+        """Why there is no harness: it is lost, not committed, or there never was one."""
         refuse_lost(self.place)
-        return not_initialised()
+        return self.place.absent()
 
     def _person(self, verb: str) -> None:
         refuse_agents(self.place.environment, verb)

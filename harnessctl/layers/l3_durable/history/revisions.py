@@ -16,7 +16,7 @@ from harnessctl.layers.l3_durable.content import Content
 from harnessctl.layers.l3_durable.git.graph import shallow_commits
 from harnessctl.layers.l3_durable.git.history import reaches
 from harnessctl.layers.l3_durable.history.records import steps
-from harnessctl.layers.l3_durable.places.mode import Place, not_initialised
+from harnessctl.layers.l3_durable.places.mode import Place
 from harnessctl.layers.l3_durable.places.names import PROPOSALS
 
 _BACK = re.compile(r"(?P<base>.*?)~(?P<count>\d{0,9})\Z")
@@ -27,7 +27,7 @@ _ULID_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{3,25}\Z", re.IGNORECASE)
 def resolve(place: Place, rev: str) -> str:
     """Full commit id of ``rev``.
 
-    :raises NotFoundError: ``unknown_revision`` or ``not_initialised``.
+    :raises NotFoundError: ``unknown_revision``, ``not_initialised`` or ``not_committed``.
     :raises UsageError: ``ambiguous_revision``.
     """
     match = _BACK.match(rev.strip())
@@ -39,7 +39,7 @@ def resolve(place: Place, rev: str) -> str:
 def _base(place: Place, text: str) -> str:
     tip = place.tip()
     if tip is None:
-        raise not_initialised()
+        raise place.absent()
     if text in ("", "@"):
         return tip
     named = _named(place, text)

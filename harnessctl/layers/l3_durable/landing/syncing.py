@@ -12,7 +12,7 @@ from harnessctl.layers.l3_durable.git.graph import nodes
 from harnessctl.layers.l3_durable.git.history import merge_base, reaches
 from harnessctl.layers.l3_durable.git.lost_race import LostRaceError
 from harnessctl.layers.l3_durable.landing.writer import Writer, refuse_occupied
-from harnessctl.layers.l3_durable.places.mode import Place, not_initialised
+from harnessctl.layers.l3_durable.places.mode import Place
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def sync(writer: Writer) -> Synced:
     """
     place = writer.place
     if place.mode is None and not place.remote:
-        raise not_initialised()
+        raise place.absent()
     if not place.remote:
         raise UsageError(
             "this repository has no remote to sync with",
@@ -73,7 +73,7 @@ def sync(writer: Writer) -> Synced:
     there = _fetch(place)
     here = place.local_tip()
     if here is None and there is None:
-        raise not_initialised()
+        raise place.absent()
     if place.mode is Mode.IN_TREE:
         waiting = (_count(place, there, here), _count(place, here, there))
         return Synced(place.remote, place.branch, here or there or "", waiting=waiting)

@@ -118,7 +118,7 @@ class Place:
     def landing_tip(self) -> str:
         """Commit of the local branch, on which landings are made.
 
-        :raises NotFoundError: ``not_initialised``, or ``no_local_branch`` in a clone that has only
+        :raises NotFoundError: as :meth:`absent`, or ``no_local_branch`` in a clone that has only
             the remote-tracking branch.
         """
         tip = self.local_tip()
@@ -130,7 +130,17 @@ class Place:
                 id="no_local_branch",
                 hint=f"git branch {self.branch} {self.remote}/{self.branch}",
             )
-        raise not_initialised()
+        raise self.absent()
+
+    def absent(self) -> NotFoundError:
+        """Why nothing has landed: in-tree nothing is committed yet, or there is no harness at all."""
+        if self.mode is not Mode.IN_TREE:
+            return not_initialised()
+        return NotFoundError(
+            f"the harness is in-tree, and nothing is committed on branch '{self.branch}' yet",
+            id="not_committed",
+            hint=f"commit {HARNESS_DIR}/ first: git add {HARNESS_DIR}, then git commit",
+        )
 
 
 def not_initialised() -> NotFoundError:
