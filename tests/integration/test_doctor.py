@@ -23,6 +23,8 @@ from harnessctl.domain.errors import HarnessError, RefusedError
 from harnessctl.domain.ids import new_ulid
 from harnessctl.layers.l2_execution.registration import Registration, start_time
 from harnessctl.layers.l2_execution.sockets import short_folder
+from harnessctl.layers.l3_durable.files.lock import render_lock
+from harnessctl.layers.l3_durable.pins.pinning import lock_for
 from harnessctl.layers.l3_durable.places.names import LIVE, PROPOSALS, RESCUE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from harnessctl.rlm.clock import SystemClock
@@ -380,6 +382,22 @@ def test_a_pin_that_is_no_longer_on_the_branch(repo: Git, store: HarnessStore) -
     found = doctor(store_of(repo)).found
     assert [one.repair.id for one in found] == ["pin_not_landed"]
     assert "git reflog show harness" in found[0].repair.remedy
+    forward = f"git update-ref refs/heads/harness {landed.commit}"
+    problem = status(store_of(repo)).problem
+    assert forward in found[0].repair.remedy
+    assert problem is not None
+    assert forward in problem.hint
+    repo(*forward.split()[1:])
+    assert doctor(store_of(repo)).found == ()
+
+
+def test_a_lock_that_names_a_proposal_is_no_reason_to_move_the_branch(repo: Git, store: HarnessStore) -> None:
+    proposed = lock_for(store.place, learned(store, "a", "one").commit)
+    (repo.root / "harness.lock").write_bytes(render_lock(proposed))
+    problem = status(store_of(repo)).problem
+    assert problem is not None
+    assert problem.id == "pin_not_landed"
+    assert "update-ref" not in problem.hint
 
 
 def test_a_repository_without_a_harness_lost_none(repo: Git) -> None:

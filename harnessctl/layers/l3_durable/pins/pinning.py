@@ -101,13 +101,25 @@ def from_lock(place: Place, lock: Lock) -> Pin:
         raise HarnessError(
             f"{LOCK_NAME} pins {lock.commit}, which is not landed on '{lock.branch}', nor are equal entries",
             id="pin_not_landed",
-            hint="harnessctl pin REV moves the lock to a landed revision",
+            hint=f"{_way_forward(place, lock)}harnessctl pin REV moves the lock to a landed revision",
         )
     raise NotFoundError(
         f"{LOCK_NAME} pins {lock.commit} of branch '{lock.branch}', which is not in this clone",
         id="pin_missing",
         hint=f"git fetch {place.remote or 'REMOTE'} refs/heads/{lock.branch}",
     )
+
+
+def _way_forward(place: Place, lock: Lock) -> str:
+    """How a branch that was moved back gets to the pinned commit again, "" where it never was there.
+
+    A lock can be made to name a proposal too, which is ahead of the branch and not for this.
+    """
+    refs, tip = place.repository.refs, place.local_tip()
+    ahead = tip is not None and reaches(place.repository, (lock.commit,), tip)
+    if place.mode is not Mode.BRANCH or not ahead or lock.commit not in refs.were(place.ref):
+        return ""
+    return f"the branch was there and was moved back: git update-ref {place.ref} {lock.commit}; or "
 
 
 def _branch_gone(place: Place, lock: Lock) -> HarnessError:
