@@ -150,12 +150,18 @@ def test_only_says_what_it_cannot_take_back(repo: Git, tmp_path: Path) -> None:
     base = store.landed_tip()
     waiting = learned(store, "w", "x")
     mine = add(store, "mine", "a person's")
+    turned = learned(store, "t", "x")
+    decided = store.reject(turned.id).commit
     one = land(store, "a", "one")
     with Hand(repo, tmp_path / "hand") as hand:
         byhand = hand.commit("by hand", **{".harness/memory/h.md": note("h", "x").data.decode()})
     store = store_of(repo)
     rollback(store, update_of(one), only=True)
+    with pytest.raises(NotFoundError, match=f"holds the decision on {turned.id}") as caught:
+        rollback(store, decided, only=True)
+    assert "by hand" not in caught.value.hint
     for rev, kind, wanted in (
+        (decided, NotFoundError, "no_update"),
         (base, NotFoundError, "no_update"),
         (byhand, NotFoundError, "no_update"),
         (waiting.id, HarnessError, "not_behind"),

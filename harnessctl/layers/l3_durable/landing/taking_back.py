@@ -118,8 +118,15 @@ def _other_updates(place: Place, found: Step, record: Record) -> Iterator[Record
 
 def _chosen(place: Place, wanted: Wanted) -> Record:
     """The record that ``wanted.rev`` means among those its commit brought."""
-    found = [r for r in brought_by(place, wanted.target) if r.type is not RecordType.DECISION]
+    brought = brought_by(place, wanted.target)
+    found = [r for r in brought if r.type is not RecordType.DECISION]
     named = [r for r in found if r.id.startswith(wanted.rev.strip().upper())] or found
+    if not named and brought:
+        raise NotFoundError(
+            f"{wanted.rev} brought no update; it holds the decision on {brought[0].of}",
+            id="no_update",
+            hint=f"a decision changes no entry; harnessctl show {brought[0].of} has what was decided on",
+        )
     if not named:
         raise NotFoundError(
             f"{wanted.rev} brought no update",
