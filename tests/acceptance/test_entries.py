@@ -193,7 +193,8 @@ def test_remove_keeps_history_and_what_others_need(harnessctl: Run, started: Git
     needs = "---\ndescription: after the build\ndepends_on: [memory/build]\n---\n"
     harnessctl("add", "memory/ship", cwd=started.root, input=needs)
     refused = harnessctl("remove", "memory/build", cwd=started.root, code=1)
-    assert "HRN121" in refused.err
+    assert "without memory/build: .harness/memory/ship.md:3: HRN121" in refused.err
+    assert "take memory/build out of depends_on there first" in refused.err
     harnessctl("remove", "memory/ship", cwd=started.root)
     harnessctl("remove", "memory/build", "--why", "obsolete", cwd=started.root)
     assert harnessctl("list", "--json", cwd=started.root).json() == []
