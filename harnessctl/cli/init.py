@@ -64,4 +64,5 @@ def _tell(done: Initialised, store: HarnessStore) -> None:
     elif not landed.pinned:
         say("unpinned: runs follow the branch's tip")
     tell_pushed(landed.pushed, store)
-    say('next: harnessctl run "..."; harnessctl refine; harnessctl review list')
+    where = "" if store.repository.root else "in a clone that has a work tree, "
+    say(f'next: {where}harnessctl run "..."; harnessctl refine; harnessctl review list')

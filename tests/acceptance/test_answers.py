@@ -13,7 +13,7 @@ from harnessctl.cli.failure import MOST_REPORTS, REPORT_BYTES, report_internal
 from harnessctl.layers.l3_durable.files.lock import LOCK_NAME
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script, outside_pytest
 from tests.conftest import Git
-from tests.fakes.harness import add, propose, started, store_of
+from tests.fakes.harness import Make, add, propose, started, store_of
 from tests.fakes.history import Hand, land, learned, update_of
 from tests.fakes.terminal import pseudo_terminal
 
@@ -203,6 +203,11 @@ def test_in_tree_before_the_first_commit_says_what_to_commit(
         done = harnessctl(*verb.split(), "--json", cwd=repo.root, code=1)
         assert done.json()["error"]["id"] == "not_committed", verb
         assert "git add .harness" in done.json()["error"]["hint"]
+
+
+def test_init_in_a_bare_repository_sends_to_a_clone(harnessctl: Run, make_repo: Make) -> None:
+    done = harnessctl("init", cwd=make_repo("origin.git", bare=True).root)
+    assert "next: in a clone that has a work tree, harnessctl run" in done.out
 
 
 def test_refine_says_what_it_does(harnessctl: Run, script: Script, repo: Git, logs: Logs) -> None:
