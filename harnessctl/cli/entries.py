@@ -198,7 +198,8 @@ def search_command(
     """
     from harnessctl.commands.search import search
 
-    found = search(opening.store(), " ".join(words), at=at or None)
+    store = opening.store()
+    found = search(store, " ".join(words), at=at or None)
     if as_json:
         print_json([hit.to_json() for hit in found.hits])
     elif found.hits:
@@ -208,6 +209,9 @@ def search_command(
         )
     else:
         note("no entry holds all of these words")
+        if found.since:
+            more = " and others" if found.since[1:] else ""
+            note(f"{found.since[0]}{more} landed since the pin: say --at {store.branch} to search there")
     _tell_broken(found.broken)
 
 

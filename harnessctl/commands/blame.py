@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harnessctl.commands.show import landed_since
 from harnessctl.domain.errors import NotFoundError
 from harnessctl.domain.ids import EntryId, EventAddress
 from harnessctl.layers.l3_durable.history.blaming import Line, Origin, blame_entry
@@ -39,7 +40,12 @@ def blame(store: HarnessStore, entry: str, *, at: str | None = None) -> Blame:
         raise NotFoundError(
             f"there is no entry '{wanted}': no harness", id="no_entry", hint="harnessctl init"
         )
-    return Blame(str(wanted), commit, blame_entry(store.place, wanted, commit))
+    try:
+        return Blame(str(wanted), commit, blame_entry(store.place, wanted, commit))
+    except NotFoundError as error:
+        if error.id == "no_entry" and not at:
+            error.hint = landed_since(store, str(wanted), "blame") or error.hint
+        raise
 
 
 def events_of(origin: Origin) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harnessctl.domain.entry import Entry
 from harnessctl.domain.finding import Finding
+from harnessctl.domain.snapshot import Snapshot
 from harnessctl.layers.l3_durable.store import HarnessStore
 
 
@@ -27,10 +28,14 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """Entries by how near the words stand to their head, and what cannot be read."""
+    """Entries by how near the words stand to their head, and what cannot be read.
+
+    :ivar since: ids of those that have landed since the pin, where the pin has none.
+    """
 
     hits: tuple[Hit, ...]
     broken: tuple[Finding, ...]
+    since: tuple[str, ...] = ()
 
 
 def search(store: HarnessStore, words: str, *, at: str | None = None) -> Hits:
@@ -42,8 +47,14 @@ def search(store: HarnessStore, words: str, *, at: str | None = None) -> Hits:
     """
     snapshot = store.snapshot(at)
     wanted = words.casefold().split()
+    hits = _hits(snapshot, wanted)
+    since = _hits(store.landed_snapshot(), wanted) if at is None and not hits else ()
+    return Hits(hits, snapshot.broken, tuple(str(hit.entry.id) for hit in since))
+
+
+def _hits(snapshot: Snapshot, wanted: list[str]) -> tuple[Hit, ...]:
     ranked = sorted(_ranked(snapshot.entries.values(), wanted), key=lambda found: found[0])
-    return Hits(tuple(hit for _, hit in ranked), snapshot.broken)
+    return tuple(hit for _, hit in ranked)
 
 
 def _ranked(entries: Iterable[Entry], wanted: list[str]) -> Iterator[tuple[tuple[int, str], Hit]]:

@@ -75,14 +75,19 @@ def show_entry(store: HarnessStore, entry: str, *, at: str | None = None) -> Sho
         raise HarnessError(
             f"{where}: {problem.rule}: {problem.message}", id="broken_entry", hint=problem.hint
         )
-    landed = at is None and wanted in store.landed_snapshot().entries
+    since = landed_since(store, wanted, "show") if at is None else ""
     raise NotFoundError(
         f"there is no entry '{wanted}' at {snapshot.commit[:12] or 'the empty harness'}",
         id="no_entry",
-        hint=f"it has landed since: harnessctl show {wanted} --at {store.branch}; status says what runs read"
-        if landed
-        else f"{suggestion(wanted, snapshot.entries)}harnessctl list",
+        hint=since or f"{suggestion(wanted, snapshot.entries)}harnessctl list",
     )
+
+
+def landed_since(store: HarnessStore, entry: str, verb: str) -> str:
+    """The hint of a ``verb`` that looked for ``entry`` at the pin; "" where it has not landed either."""
+    if entry not in store.landed_snapshot().entries:
+        return ""
+    return f"it has landed since: harnessctl {verb} {entry} --at {store.branch}; status says what runs read"
 
 
 def evidence_of(store: HarnessStore, entry: str) -> tuple[Update, ...]:

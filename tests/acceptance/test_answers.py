@@ -48,6 +48,20 @@ def test_the_right_word_is_named(harnessctl: Run, repo: Git, args: tuple[str, ..
         assert said in harnessctl(*args, "--json", cwd=repo.root, code=done.code).json()["error"]["hint"]
 
 
+def test_what_has_landed_since_the_pin_is_said_to_have(harnessctl: Run, repo: Git) -> None:
+    store = started(repo)
+    add(store, "dep", "x")
+    harnessctl("pin", cwd=repo.root)
+    add(store, "zed", "quux")
+    for verb in ("show", "blame"):
+        said = harnessctl(verb, "memory/zed", cwd=repo.root, code=1).err
+        assert f"it has landed since: harnessctl {verb} memory/zed --at harness" in said
+    searched = harnessctl("search", "quux", cwd=repo.root)
+    assert "memory/zed landed since the pin: say --at harness" in searched.err
+    assert "memory/zed" in harnessctl("search", "quux", "--at", "harness", cwd=repo.root).out
+    assert "landed since" not in harnessctl("search", "nowhere", cwd=repo.root).err
+
+
 def test_kinds_in_both_numbers_and_states_with_a_dash(harnessctl: Run, repo: Git) -> None:
     store = started(repo)
     store.accept(propose(store, "a", "one").id, pin=True)
