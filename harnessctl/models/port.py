@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -83,6 +84,14 @@ class ProviderError(Exception):
         self.usage = usage or Usage()
 
 
+def used_when_cancelled(error: asyncio.CancelledError, otherwise: Usage) -> Usage:
+    """What a cancelled call used: with a request under way nobody knows, and it is ``otherwise``.
+
+    In a wait between two tries it is known; ``error``, of the usual class, has it among its arguments.
+    """
+    return next((known for known in error.args if isinstance(known, Usage)), otherwise)
+
+
 #: Receives text as it streams: (delta). Called on the event loop.
 OnText = Callable[[str], None]
 #: Told before a wait: (attempt, seconds that will be waited).
@@ -90,7 +99,10 @@ OnWait = Callable[[Attempt, float], None]
 
 
 class ModelClient(Protocol):
-    """A model that answers requests. Cancelling the awaiting task ends the call and any wait."""
+    """A model that answers requests. Cancelling the awaiting task ends the call and any wait.
+
+    :func:`used_when_cancelled` tells what was used until then.
+    """
 
     @property
     def identity(self) -> ModelIdentity:

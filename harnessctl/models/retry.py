@@ -81,6 +81,7 @@ async def with_retries(
     The reply carries the failed tries and their usage.
 
     :raises ProviderError: with every try in ``attempts``.
+    :raises asyncio.CancelledError: cancelled; in a wait, with the usage of the failed tries as its argument.
     """
     attempts: list[Attempt] = []
     spent = Usage()
@@ -96,7 +97,11 @@ async def with_retries(
                 raise _given_up(failure, attempts, spent) from failure
             if on_wait is not None:
                 on_wait(attempts[-1], wait)
-            await sleep(wait)
+            try:
+                await sleep(wait)
+            except asyncio.CancelledError as error:
+                # A class of its own would be no cancelling for asyncio's timeouts and task groups.
+                raise asyncio.CancelledError(spent) from error
         else:
             return replace(reply, attempts=(*attempts, *reply.attempts), usage=reply.usage + spent)
 

@@ -15,7 +15,7 @@ from harnessctl.domain.errors import HarnessError
 from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
-from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError
+from harnessctl.models.port import ModelClient, ModelReply, ModelRequest, ProviderError, used_when_cancelled
 from harnessctl.rlm.budget import Budget, Reservation
 from harnessctl.rlm.door import Handler
 from harnessctl.rlm.given import count
@@ -115,7 +115,8 @@ class Asides:
                 request, {"error": said, "attempts": [asdict(a) for a in error.attempts]}, spent
             )
             raise CallError(error) from error
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            spent = used_when_cancelled(error, spent)
             said = {"kind": "interrupted", "status": None, "message": "the cell no longer waited for it"}
             self._record_reply(request, {"error": said}, spent)
             self._taken[data["consumer"]].discard(data["place"])

@@ -9,7 +9,7 @@ from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
 from harnessctl.domain.outcome import RunStatus
-from harnessctl.models.port import Attempt, ModelReply, ModelRequest, ProviderError
+from harnessctl.models.port import Attempt, ModelReply, ModelRequest, ProviderError, used_when_cancelled
 from harnessctl.rlm.budget import Reservation
 from harnessctl.rlm.cells import run_calls
 from harnessctl.rlm.compaction import after_overflow, make_room
@@ -129,8 +129,9 @@ async def _ask(
         _record_failure(parts, turn, request, told, spent, error.attempts)
         ending = Ending(RunStatus.FAILED, "provider_error", detail=f"{error.kind}: {error}")
         raise (OverflowedError if error.kind == "overflow" else EndSession)(ending) from error
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         task.cancel()
+        spent = used_when_cancelled(error, spent)
         current = asyncio.current_task()
         ends = current is None or bool(current.cancelling())  # the session itself, by whatever ends it
         why = "cut off: the session was being ended" if ends else "interrupted by the user"

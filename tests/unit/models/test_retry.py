@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
 from harnessctl.domain.limits import Usage
 from harnessctl.models.failures import TryError
-from harnessctl.models.port import ModelReply, ProviderError
+from harnessctl.models.port import ModelReply, ProviderError, used_when_cancelled
 from harnessctl.models.retry import RetryPolicy, parse_retry_after, with_retries
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -67,6 +68,42 @@ async def test_usage_of_failed_tries_is_booked() -> None:
 
     reply = await with_retries(attempt, policy=RetryPolicy(), sleep=sleep)
     assert reply.usage == Usage(20, 12, 0, 2, 0.75, True)
+
+
+@pytest.mark.parametrize("used", [None, Usage(10, 5, 0, 1, 0.5, True)])
+async def test_a_cancelled_wait_knows_what_was_used(used: Usage | None) -> None:
+    """What the failed tries used, and no more; it is a plain cancelling all the same."""
+    waiting = asyncio.Event()
+
+    async def attempt() -> ModelReply:
+        raise TryError("unavailable", "down", None, True, usage=used)
+
+    async def call() -> ModelReply:
+        return await with_retries(attempt, policy=RetryPolicy(base_s=99), on_wait=lambda *_: waiting.set())
+
+    task = asyncio.create_task(call())
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert type(caught.value) is asyncio.CancelledError
+    assert used_when_cancelled(caught.value, Usage(1000, calls=1)) == (used or Usage())
+
+
+async def test_a_cancelled_request_may_have_used_anything() -> None:
+    begun = asyncio.Event()
+
+    async def attempt() -> ModelReply:
+        begun.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    task = asyncio.ensure_future(with_retries(attempt, policy=RetryPolicy()))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert used_when_cancelled(caught.value, Usage(1000, calls=1)) == Usage(1000, calls=1)
 
 
 async def test_nothing_is_waited_after_the_last_try() -> None:

@@ -19,7 +19,9 @@ from harnessctl.domain.event import EventType
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.message import Message, ToolCall
 from harnessctl.layers.l0_weights import ModelIdentity
+from harnessctl.models.failures import TryError
 from harnessctl.models.port import ModelReply, ModelRequest, OnText, OnWait, ProviderError
+from harnessctl.models.retry import RetryPolicy, with_retries
 from harnessctl.rlm import session
 from harnessctl.rlm.asides import Asides
 from harnessctl.rlm.door import Door
@@ -225,6 +227,36 @@ async def test_the_wall_clock_ends_a_waiting_model(tmp_path: Path) -> None:
     end = await stage.run()
     assert (end.ending.status, end.ending.reason) == ("budget_exhausted", "wall")
     assert stage.of("end")[0].data["status"] == "budget_exhausted"
+    assert (end.usage.calls, end.usage.tokens, end.usage.estimated) == (1, 20, True)
+
+
+async def unreachable() -> ModelReply:
+    """No provider is reached, and the next try is far."""
+
+    async def attempt() -> ModelReply:
+        raise TryError("unavailable", "connection refused", None, True)
+
+    return await with_retries(attempt, policy=RetryPolicy(base_s=120))
+
+
+async def test_a_wait_between_tries_uses_nothing(tmp_path: Path) -> None:
+    """Neither the limit that ends it nor an interrupt makes a request of it."""
+    stage = Stage(tmp_path, Answers(unreachable, unreachable), Limits(wall_s=1))
+    pressing = once(lambda: stage.model.requests, stage.interrupts.press)  # type: ignore[attr-defined]
+    end = await stage.run()
+    await pressing
+    assert (end.ending.status, end.ending.reason) == ("budget_exhausted", "wall")
+    assert [event.data["usage"]["calls"] for event in stage.of("reply")] == [0, 0]
+    assert end.usage == Usage()
+
+
+async def test_a_question_that_waits_between_tries_uses_nothing(tmp_path: Path) -> None:
+    parts = Stage(tmp_path, Answers(unreachable)).parts()
+    asides = Asides(parts.journal, parts.model, parts.budget)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await asides.ask("llm", (Message("user", "x"),))
+    assert parts.budget.total == Usage()
 
 
 async def test_a_cell_may_not_run_beyond_the_wall_clock(tmp_path: Path) -> None:
