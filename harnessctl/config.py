@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from harnessctl.domain.errors import UsageError
 from harnessctl.domain.ids import suggestion
@@ -222,6 +223,16 @@ def _text(value: Any) -> str:
     return value
 
 
+def _endpoint(value: Any) -> str:
+    """A web address; refused, it is not repeated: it may hold a key."""
+    text = _text(value)
+    with suppress(ValueError):  # brackets or a port that are none
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return text
+    raise ValueError("an address that begins with http:// or https:// and a host is wanted")
+
+
 def gate_command(value: Any) -> str:
     """A gate's command as it was given.
 
@@ -310,7 +321,7 @@ _KEYS = (
     _Key("run.python", _text, "HARNESSCTL_PYTHON", "harness.python"),
     _Key("run.window", _at_least_one, "HARNESSCTL_WINDOW", "harness.window"),
     _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol", flag="--protocol"),
-    _Key("model.api_base", _text, "HARNESSCTL_API_BASE", repository=False),
+    _Key("model.api_base", _endpoint, "HARNESSCTL_API_BASE", repository=False),
     _Key("model.api_key_env", _text, "HARNESSCTL_API_KEY_ENV", repository=False),
     _Key("model.max_output", _count, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
     _Key("model.temperature", _amount, "HARNESSCTL_TEMPERATURE", "harness.temperature", repository=False),
@@ -469,7 +480,9 @@ def _said(key: _Key, source: str, raw: Any) -> str:
     """A setting as the user wrote it: an option, a variable, or a key of a file."""
     if source == "flags" and key.flag:
         return f"{key.flag} {raw}"
-    return f"{source}={raw}" if source == key.env else f"{source}: {key.name}"
+    if source == key.env:
+        return source if key.read is _endpoint else f"{source}={raw}"
+    return f"{source}: {key.name}"
 
 
 #: Tables and keys of ``harness.toml`` that are no settings of their own.

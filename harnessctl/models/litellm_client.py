@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 from harnessctl.domain.limits import Usage
 from harnessctl.domain.message import Message
@@ -110,6 +111,7 @@ class LitellmClient:
         self._identity = identity
         self._route = route
         self._endpoint = {k: v for k, v in (("api_base", api_base), ("api_key", api_key)) if v}
+        self._address = api_base and _without_keys(api_base)
         self._timeout_s = timeout_s
         self._policy = policy or RetryPolicy()
         self._sleep = sleep
@@ -162,6 +164,8 @@ class LitellmClient:
                     self._refused.add(name)
                     notes.append(f"the provider takes no {name!r}, left out: {failure.message}")
                     continue
+                elif failure.status is None and failure.kind in ("unavailable", "timeout") and self._address:
+                    failure.message += f" (asked {self._address})"
                 raise failure from error
 
     def _always(self, request: ModelRequest, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -261,6 +265,12 @@ class _Connections:
 
 
 _connections = _Connections()
+
+
+def _without_keys(address: str) -> str:
+    """``address`` for a message: a user, a password or a query may be a key."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def take(chunk: Any, parts: Assembly, on_text: OnText | None) -> None:

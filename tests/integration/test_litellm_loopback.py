@@ -90,6 +90,24 @@ async def test_without_a_key_no_try_is_repeated(
     assert slept == []
 
 
+async def test_a_server_that_is_not_there_is_named_without_a_key() -> None:
+    """Where nothing answers, the user reads where it was looked for."""
+    base = "http://user:k3y-of-mine@127.0.0.1:9/v1?key=k3y-of-mine"
+    client = LitellmClient(
+        ModelIdentity("openai", "fake", 8000),
+        "openai/fake",
+        api_base=base,
+        api_key="test-key",
+        policy=RetryPolicy(tries=1),
+    )
+    with pytest.raises(ProviderError) as caught:
+        await ask(client)
+    await client.aclose()
+    assert caught.value.kind == "unavailable"
+    assert "(asked http://127.0.0.1:9/v1)" in str(caught.value)
+    assert "k3y-of-mine" not in str(caught.value)
+
+
 async def test_the_request_holds_what_was_set_and_nothing_else(connect: Open) -> None:
     """No sampling parameter unless set; the tool only when offered; the key as given."""
     with FakeOpenAI([Say("a"), Say("b")]) as server:

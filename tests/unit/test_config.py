@@ -215,11 +215,20 @@ def test_the_page_is_made_from_the_table() -> None:
     )
 
 
+ENDPOINT = "an address that begins with http:// or https:// and a host is wanted"
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
         ({"flags": {"run.protocol": "tools"}}, "--protocol tools: one of auto, tool, fence is wanted"),
         ({"env": {"HARNESSCTL_TURNS": "abc"}}, "HARNESSCTL_TURNS=abc: a whole number is wanted"),
+        # Not repeated: part of it may be a key.
+        *(
+            ({"env": {"HARNESSCTL_API_BASE": value}}, f"HARNESSCTL_API_BASE: {ENDPOINT}")
+            for value in ("notaurl", "user:k3y@host", "http://:80", "http://[k3y", "http://host:k3y")
+        ),
+        ({"user": {"model": {"api_base": "ftp://host"}}}, f"config.toml: model.api_base: {ENDPOINT}"),
         ({"env": {"HARNESSCTL_WALL_S": "abc"}}, "HARNESSCTL_WALL_S=abc: a number is wanted"),
         ({"git": {"harness.turns": "x"}}, "git config: budgets.turns: a whole number is wanted"),
         # No event log holds such numbers: a run would write one that is damaged.
