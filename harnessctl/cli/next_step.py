@@ -22,6 +22,9 @@ def next_step(ending: Ending, session: str) -> str:
         return ""
     if ending.status is RunStatus.BUDGET_EXHAUSTED:
         return f"with a higher limit it goes on: {resume} {LIMIT_FLAGS[ending.reason]} N"
+    if ending.reason == "gate_input_changed":
+        # A session that goes on compares with its own beginning, and what it permits stays as it was.
+        return f"put those files back as they were at the beginning of the run, then it goes on: {resume}"
     if ending.status is RunStatus.GATE_FAILED:
         return f"what the gates printed: harnessctl sessions show {session}; it goes on: {resume}"
     if ending.reason == "pin_revoked":

@@ -73,7 +73,7 @@ def _gate_failed(gate: Mapping[str, Any], answered: Ending) -> Ending:
     detail = f"gate {gate.get('name')} did not pass: {gate.get('command')}"
     changed = gate.get("changed_inputs") or ()
     if changed:
-        files = f"{', '.join(changed)} (--allow-gate-input permits it)"
+        files = f"{', '.join(changed)} (run --allow-gate-input permits it)"
         detail = f"gate {gate.get('name')} judges by files that changed during the run: {files}"
     return Ending(RunStatus.GATE_FAILED, reason, answered.answer, detail)
 

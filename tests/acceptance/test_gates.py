@@ -127,6 +127,18 @@ def test_an_edited_input_fails_and_is_named(
     assert result["gates"][0]["exit"] is None
 
 
+def test_an_input_that_is_put_back_lets_the_session_verify(
+    harnessctl: Run, script: Script, checked: Git
+) -> None:
+    edit = "open('check.sh', 'a').write('true')\nopen('out.txt', 'w').write('right')"
+    model = script({"content": "I help myself.", "code": edit}, DONE, {"content": "Done."})
+    done = harnessctl("run", "--gate", "sh check.sh", "--model", model, "x", cwd=checked.root, code=4)
+    assert "put those files back as they were at the beginning of the run" in done.err
+    checked("checkout", "check.sh")
+    resumed = harnessctl("sessions", "resume", "--json", cwd=checked.root)
+    assert result_of(resumed)["verified"] is True
+
+
 def test_an_input_that_may_change(harnessctl: Run, script: Script, checked: Git) -> None:
     model = script({"content": "I help.", "code": "open('check.sh', 'w').write('true')"}, DONE)
     allowed = ("--allow-gate-input", "check.*")

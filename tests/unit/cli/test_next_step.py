@@ -20,6 +20,12 @@ def test_every_ending_says_how_to_go_on(status: RunStatus, reason: str) -> None:
         assert f"harnessctl sessions resume {SESSION}" in step
 
 
+def test_changed_gate_inputs_are_to_be_put_back() -> None:
+    """Picked up as it is, such a session would end in the same way."""
+    step = next_step(Ending(RunStatus.GATE_FAILED, "gate_input_changed", detail="x"), SESSION)
+    assert "put those files back as they were at the beginning of the run" in step
+
+
 @pytest.mark.parametrize(
     ("detail", "words"),
     [
