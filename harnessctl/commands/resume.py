@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from harnessctl.commands.children import Household, header_of_stopped, settle, s
 from harnessctl.commands.linked import LinkedTrees, Made, own_work_tree_again
 from harnessctl.commands.loading import check_loads
 from harnessctl.commands.run import RunOutcome, finish
-from harnessctl.domain.errors import UsageError
-from harnessctl.domain.event import EventType
+from harnessctl.domain.errors import HarnessError, UsageError
+from harnessctl.domain.event import Event, EventType
 from harnessctl.domain.limits import Limits, Usage
 from harnessctl.domain.outcome import RunStatus
 from harnessctl.domain.pin import Pin
@@ -26,7 +26,7 @@ from harnessctl.rlm.continuation import decide
 from harnessctl.rlm.ending import Ending
 from harnessctl.rlm.lineage import descendants, tree_usage
 from harnessctl.rlm.occupancy import occupied
-from harnessctl.rlm.ports import Clock
+from harnessctl.rlm.ports import Clock, WorkTree
 from harnessctl.rlm.prompt import SessionFacts, system_message
 from harnessctl.rlm.protocol import Protocol
 from harnessctl.rlm.recorder import Recorder
@@ -34,6 +34,8 @@ from harnessctl.rlm.reopen import FILES_ANEW, FILES_STAY, Addition, additions, l
 from harnessctl.rlm.seat import Seat
 from harnessctl.rlm.tally import Tally
 
+#: Said of a work tree that is not as the session left it.
+CHANGED_MEANWHILE = "files changed since the session ended; its result will count that as its own"
 #: Flags that raise a limit, by the reason that names the limit.
 LIMIT_FLAGS = {"turns": "--max-turns", "tokens": "--max-tokens", "cost": "--max-cost", "wall": "--max-time"}
 
@@ -167,8 +169,10 @@ async def _picked_up(
     parts = parts_of(spec, snapshot, ports, stopped.recorder, view, circle)
     tally = parts.journal.tally
     # After an end the fence was looked at; a cut-off run is still to be compared with its beginning.
-    ended = last_end(events) is not None
-    state = ports.harness_state.capture() if ended else tally.harness_state
+    end = last_end(events)
+    state = ports.harness_state.capture() if end is not None else tally.harness_state
+    if end is not None and spec.files == FILES_STAY and _changed_since(end, ports.worktree):
+        parts.watcher.note(CHANGED_MEANWHILE)
     facts = resume_facts(spec, ports.model, view.protocol, state)
     opening = additions(events, tally.variables, facts, spec.files)
     below = tuple(household.restored(seat, events, parts.deadline))
@@ -176,6 +180,12 @@ async def _picked_up(
     if spec.task.strip():
         opening.append(Addition(EventType.TASK, {"text": spec.task}))
     return await finish(opening, spec, stopped.pin, ports, parts, stopped.recorder)
+
+
+def _changed_since(end: Event, worktree: WorkTree) -> bool:
+    with suppress(HarnessError):  # git cannot list it: the session's end will say so
+        return end.data.get("tree") not in ("", None, worktree.tree_hash())
+    return False
 
 
 def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:

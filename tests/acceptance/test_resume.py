@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harnessctl.commands.resume import CHANGED_MEANWHILE
 from harnessctl.rlm.log import read_trajectory
 from harnessctl.rlm.reopen import FILES_ANEW, FILES_STAY
 from tests.acceptance.conftest import COMMAND, Logs, Run, Script
@@ -67,6 +68,19 @@ def test_a_stopped_session_goes_on(
     opened = [e["data"]["call"] for e in logs.newest() if e["data"].get("what") == "open_call"]
     assert opened == ["call_1"]
     check_history(read_trajectory(folder_of(logs)).events)
+
+
+@pytest.mark.parametrize("edits", [True, False])
+def test_what_the_user_changed_meanwhile_is_told(
+    harnessctl: Run, script: Script, repo: Git, edits: bool
+) -> None:
+    """The session's result compares with its beginning and cannot tell whose a change is."""
+    model = script({"content": "a", "code": "open('made', 'w').write('1')"}, {"content": "Done."})
+    harnessctl("run", "--max-turns", "1", "--model", model, "x", cwd=repo.root, code=5)
+    if edits:
+        repo.write("mine", "2")
+    done = harnessctl("sessions", "resume", "--max-turns", "9", cwd=repo.root)
+    assert (CHANGED_MEANWHILE in done.err) is edits
 
 
 def test_a_lost_machine_loses_one_record(harnessctl: Run, script: Script, logs: Logs, repo: Git) -> None:
