@@ -197,7 +197,7 @@ def refuse_ended(stopped: Stopped, task: str, limits: Limits) -> None:
     end = last_end(events)
     if end is not None and end.data.get("status") == RunStatus.SUCCESS and not task.strip():
         raise UsageError(
-            "the session has ended with an answer",
+            f"session {stopped.session} has ended with an answer",
             id="session_ended",
             hint='give it more to do: --task "…"',
         )

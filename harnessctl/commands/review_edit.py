@@ -56,7 +56,8 @@ def open_draft(store: HarnessStore, prefix: str) -> Draft[Proposal]:
         raise HarnessError(
             f"{proposal.id} only deletes: there is no text to edit",
             id="no_text",
-            hint=f"harnessctl review accept {proposal.id} takes it as it is, review reject ends it",
+            hint=f"harnessctl review accept {proposal.id} takes it as it is, "
+            f"harnessctl review reject {proposal.id} ends it",
         )
     seen = proposal.commit if made.base == proposal.base else f"{proposal.commit}{_ON}{made.base}"
     return lay_out(proposal, home, seen, made.files)

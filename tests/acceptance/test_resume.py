@@ -117,6 +117,7 @@ def test_an_answer_wants_more_to_do(harnessctl: Run, script: Script, logs: Logs,
     before = (folder_of(logs) / "log.jsonl").read_bytes()
     done = harnessctl("sessions", "resume", "--json", cwd=repo.root, code=2)
     assert done.json()["error"]["id"] == "session_ended"
+    assert folder_of(logs).name in done.json()["error"]["message"]  # none was named: the newest was taken
     assert (folder_of(logs) / "log.jsonl").read_bytes() == before
     done = harnessctl("sessions", "resume", "--task", "and now?", "--json", cwd=repo.root)
     assert done.json()["answer"] == "Second."

@@ -277,6 +277,7 @@ def test_a_proposal_that_only_deletes_opens_no_editor(repo: Git) -> None:
     with pytest.raises(HarnessError) as caught:
         open_draft(store, waiting.id)
     assert (caught.value.id, waiting.id in caught.value.message) == ("no_text", True)
+    assert f"harnessctl review reject {waiting.id} ends it" in caught.value.hint
     land(store, "a", "changed since")
     (path,) = open_draft(store_of(repo), waiting.id).paths()
     assert "changed since" in path.read_text()
