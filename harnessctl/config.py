@@ -323,7 +323,7 @@ _KEYS = (
     _Key("run.protocol", _protocol, "HARNESSCTL_PROTOCOL", "harness.protocol", flag="--protocol"),
     _Key("model.api_base", _endpoint, "HARNESSCTL_API_BASE", repository=False),
     _Key("model.api_key_env", _text, "HARNESSCTL_API_KEY_ENV", repository=False),
-    _Key("model.max_output", _count, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
+    _Key("model.max_output", _at_least_one, "HARNESSCTL_MAX_OUTPUT", "harness.maxOutput", repository=False),
     _Key("model.temperature", _amount, "HARNESSCTL_TEMPERATURE", "harness.temperature", repository=False),
     _Key("model.top_p", _amount, "HARNESSCTL_TOP_P", "harness.topP", repository=False),
     _Key("budgets.turns", _at_least_one, "HARNESSCTL_TURNS", "harness.turns"),

@@ -222,6 +222,10 @@ ENDPOINT = "an address that begins with http:// or https:// and a host is wanted
     ("where", "said"),
     [
         ({"flags": {"run.protocol": "tools"}}, "--protocol tools: one of auto, tool, fence is wanted"),
+        (
+            {"env": {"HARNESSCTL_MAX_OUTPUT": "0"}},
+            "HARNESSCTL_MAX_OUTPUT=0: a number of at least 1 is wanted",
+        ),
         ({"env": {"HARNESSCTL_TURNS": "abc"}}, "HARNESSCTL_TURNS=abc: a whole number is wanted"),
         # Not repeated: part of it may be a key.
         *(
