@@ -24,7 +24,8 @@ def command(
     not load, proposals that are decided already or cannot be read, refs of sessions that ended, damaged logs,
     kernels that outlived their session (by process id and start time), run state that others can read,
     sockets of sessions that are gone.
-    Without --fix nothing is changed. Exit code 1 while something is wrong.
+    Without --fix nothing is changed. Exit code 1 while something is wrong. What is only left over, the ref of
+    a proposal that was decided on elsewhere, is listed and leaves it at 0.
     """
     from harnessctl.commands.doctor import doctor, strange_files
 

@@ -21,6 +21,8 @@ def test_every_new_verb_teaches(repo: Git, harnessctl: Run) -> None:
         text = harnessctl(verb, "--help", cwd=repo.root).out
         assert len(text.split()) > 40, verb
         assert "--json" in text
+    told = " ".join(harnessctl("doctor", "--help", cwd=repo.root).out.split())
+    assert "is listed and leaves it at 0" in told
     for verb in ("edit", "rebase", "pr"):
         assert "--json" in harnessctl("review", verb, "--help", cwd=repo.root).out
     table = harnessctl("--help", cwd=repo.root).out
