@@ -60,8 +60,9 @@ nothing else, unpinned runs follow the remote-tracking branch, and a landing mov
 `harnessctl sync` has shared it.
 
 ## In the repository's own git configuration
-`init` writes `harness.mode`, `harness.branch` and `harness.repositoryId`. Sessions, locks and caches lie
-below `$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below
+`init` writes `harness.mode` and `harness.branch`; the first verb that keeps something outside the repository
+writes `harness.repositoryId`, before any `init` too. Sessions, locks and caches lie below
+`$XDG_STATE_HOME/harnessctl/<repository id>/` (by default `~/.local/state`), weights below
 `$XDG_CACHE_HOME/harnessctl/`.
 """
 
