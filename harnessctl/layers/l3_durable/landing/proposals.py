@@ -320,7 +320,8 @@ def _refuse_conflict(proposal: Proposal, merged: Merged) -> None:
             f"{', '.join(merged.conflicts)} changed on the branch since the base of {proposal.id}",
             id="conflict",
             hint=f"it stays open: harnessctl review rebase {proposal.id} puts it on the branch if no lines "
-            f"meet, harnessctl review edit {proposal.id} shows both sides, review reject ends it",
+            f"meet, harnessctl review edit {proposal.id} shows both sides, "
+            f"harnessctl review reject {proposal.id} ends it",
         )
 
 

@@ -86,7 +86,7 @@ def rebase(writer: Writer, proposal: Proposal) -> Reworked:
             f"the branch and {proposal.id} both changed the same lines of {'; '.join(stuck)}",
             id="conflict",
             hint=f"the proposal stays as it is: harnessctl review edit {proposal.id} shows both sides and "
-            "puts what you make of them on the branch; review reject ends it",
+            f"puts what you make of them on the branch; harnessctl review reject {proposal.id} ends it",
         )
     return replace(_write(writer, proposal, tip, edits), merged=tuple(merged), settled=tuple(settled))
 
