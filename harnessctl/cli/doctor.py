@@ -22,10 +22,11 @@ def command(
     files, what killed processes left half-written, a damaged HEAD, a branch that lost its harness or cannot
     be read, missing objects, settings of the wrong form, a harness.toml or a pin that cannot be read or does
     not load, proposals that are decided already or cannot be read, refs of sessions that ended, damaged logs,
-    kernels that outlived their session (by process id and start time), run state that others can read,
+    kernels that outlived their session (by process id, start time and mark), run state that others can read,
     sockets of sessions that are gone.
-    Without --fix nothing is changed. Exit code 1 while something is wrong. What is only left over, the ref of
-    a proposal that was decided on elsewhere, is listed and leaves it at 0.
+    Without --fix nothing is changed. Exit code 1 while something is wrong. What may well be meant is
+    listed and leaves it at 0: the ref of a proposal that was decided on elsewhere, a harness.branch without
+    a harness.
     """
     from harnessctl.commands.doctor import doctor, strange_files
 

@@ -329,7 +329,9 @@ def test_a_mistyped_branch_is_named(repo: Git, tmp_path: Path, name: str, why: s
     git = Git(clone)
     assert doctor(store_of(git)).found == ()
     git("config", "harness.branch", name)
-    (found,) = doctor(store_of(git)).found
+    health = doctor(store_of(git))
+    (found,) = health.found
+    assert health.ill is (name != "hranes"), "it may be meant: for all repositories, or for the next init"
     assert (found.repair.id, found.repair.what) == ("bad_config", f"git configuration harness.branch {why}")
     assert "--unset" in found.repair.remedy
     assert ("init" in found.repair.remedy) is (name == "hranes")

@@ -49,6 +49,10 @@ _TEMPORARY_ENTRY = re.compile(r"\..+\.[a-z0-9_]{8}")
 FRESH_S = 5.0
 
 
+#: Of a branch that configuration names.
+NOT_HERE = "and there is no such branch here"
+
+
 @dataclass(frozen=True)
 class Repair:
     """One thing that is wrong.
@@ -57,7 +61,7 @@ class Repair:
     :ivar what: the thing and what is wrong with it, in words.
     :ivar remedy: what :attr:`act` does, in words; without an ``act``, what a person can do.
     :ivar act: puts it right; None where only a person can. May raise :class:`HarnessError` or OSError.
-    :ivar harmless: it is left over from something that went well.
+    :ivar harmless: nothing is wrong if it is meant, or it is left over from something that went well.
     """
 
     id: str
@@ -193,9 +197,11 @@ def odd_branch(place: Place) -> Iterator[Repair]:
     elif place.landed_tips():
         why = f"which holds no {HARNESS_DIR}/"
     else:
-        why = "and there is no such branch here"
+        why = NOT_HERE
         remedy += "; harnessctl init starts a harness there"
-    yield Repair("bad_config", f"git configuration {BRANCH_KEY} is {stated!r}, {why}", remedy)
+    what = f"git configuration {BRANCH_KEY} is {stated!r}, {why}"
+    # A user may have named the branch of all repositories, also of those that have no harness yet.
+    yield Repair("bad_config", what, remedy, harmless=why == NOT_HERE)
 
 
 def damaged_head(place: Place) -> Iterator[Repair]:
