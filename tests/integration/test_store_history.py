@@ -21,6 +21,7 @@ from harnessctl.commands.status import status
 from harnessctl.domain.errors import ConflictError, HarnessError, NotFoundError, RefusedError, UsageError
 from harnessctl.domain.pin import PinSource
 from harnessctl.domain.update import UpdateState
+from harnessctl.layers.l3_durable.places.mode import Place
 from harnessctl.layers.l3_durable.places.names import LIVE
 from harnessctl.layers.l3_durable.store import HarnessStore
 from tests.conftest import Git
@@ -123,6 +124,29 @@ def test_rollback_names_what_depended_and_which_sessions_read_it(repo: Git) -> N
     done = rollback(store, base)
     assert done.sessions == ("01KSESSION",)
     assert done.dependants == ()
+
+
+@pytest.mark.parametrize("parked", [False, True])
+def test_what_lands_while_it_is_listed_is_not_missed(
+    repo: Git, monkeypatch: pytest.MonkeyPatch, *, parked: bool
+) -> None:
+    """The writer moves it from its own ref to the branch between two looks of the reader."""
+    store = started(repo)
+    waiting = learned(store, "a", "one")
+    if parked:
+        park(store, waiting.id)
+    look = Place.landed_tips
+
+    def landing(place: Place) -> tuple[str, ...]:
+        monkeypatch.setattr(Place, "landed_tips", look)
+        found = look(place)
+        add(store_of(repo), "b", "takes a waiting decision along") if parked else store.accept(waiting.id)
+        return found
+
+    reader = store_of(repo)
+    monkeypatch.setattr(Place, "landed_tips", landing)
+    assert {u.id: u.state for u in reader.updates()}[waiting.id] == ("rejected" if parked else "open")
+    assert states(store_of(repo))[waiting.id] == ("rejected" if parked else "landed")
 
 
 def test_rollback_that_would_break_a_humans_entry_is_refused(repo: Git) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -111,11 +111,13 @@ def list_updates(
 def list_rows(place: Place, cache: HistoryCache | None = None) -> list[Row]:
     """The rows of :func:`list_updates`."""
     cache = cache or HistoryCache()
-    found = _walk(place, cache)
-    _decisions(place, found, cache)
-    proposed = _proposed(place, found, cache)
-    cache.save()
+    # In the order in which an update goes from one to the next: nothing that moves meanwhile is missed.
+    proposals, decisions = (_ours(place, prefix) for prefix in (PROPOSALS, DECISIONS))
     tips = place.landed_tips()
+    found = _walk(place, cache, tips)
+    _decisions(place, found, cache, decisions)
+    proposed = _proposed(place, found, cache, proposals)
+    cache.save()
     present, reverted = _presence(place, found, tips)
     states = derive(Facts(found.gists, present, reverted, proposed))
     on_remote = _shared(place, found)
@@ -182,9 +184,9 @@ def _shared(place: Place, found: _Gathered) -> set[str]:
     return found.known.keys() - {n.id for n in nodes(place.repository, place.landed_tips(), (tip,))}
 
 
-def _walk(place: Place, cache: HistoryCache) -> _Gathered:
+def _walk(place: Place, cache: HistoryCache, tips: tuple[str, ...]) -> _Gathered:
     found = _Gathered()
-    found.known = {node.id: node for node in nodes(place.repository, place.landed_tips())}
+    found.known = {node.id: node for node in nodes(place.repository, tips)}
     for did in cache.steps(place, list(found.known.values())):
         for update, blob in did.records:
             gist = cache.gist(place.repository, blob)
@@ -200,11 +202,13 @@ def _walk(place: Place, cache: HistoryCache) -> _Gathered:
     return found
 
 
-def _proposed(place: Place, found: _Gathered, cache: HistoryCache) -> dict[str, bool]:
+def _proposed(
+    place: Place, found: _Gathered, cache: HistoryCache, refs: Mapping[str, str]
+) -> dict[str, bool]:
     """Open proposals: id -> whether it conflicts; their gists and rows are added to ``found``."""
     proposed: dict[str, bool] = {}
     rows = []
-    for update, oid, blob, gist in _waiting(place, found, cache, PROPOSALS):
+    for update, oid, blob, gist in _waiting(place, found, cache, refs):
         proposed[update] = bool(conflicts(place, oid))
         found.gists[update] = gist
         rows.append((update, oid, blob, gist.entries))
@@ -212,12 +216,16 @@ def _proposed(place: Place, found: _Gathered, cache: HistoryCache) -> dict[str, 
     return proposed
 
 
+def _ours(place: Place, prefix: str) -> dict[str, str]:
+    """Refs below ``prefix``, named without it: name -> commit."""
+    return {name.removeprefix(prefix): oid for name, oid in place.repository.refs.list(prefix).items()}
+
+
 def _waiting(
-    place: Place, found: _Gathered, cache: HistoryCache, prefix: str
+    place: Place, found: _Gathered, cache: HistoryCache, refs: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str, Gist]]:
     """(id, commit, blob, gist) of records under a ref of ours; landed wins over a left-over ref."""
-    for name, oid in place.repository.refs.list(prefix).items():
-        update = name.removeprefix(prefix)
+    for update, oid in refs.items():
         content = Content(place.repository, oid)
         if not is_ulid(update) or update in found.brought or content.unreadable or content.folder is None:
             continue
@@ -238,9 +246,9 @@ def conflicts(place: Place, proposal: str) -> tuple[str, ...]:
     return merge(base, theirs, Content(place.repository, tip)).conflicts
 
 
-def _decisions(place: Place, found: _Gathered, cache: HistoryCache) -> None:
+def _decisions(place: Place, found: _Gathered, cache: HistoryCache, refs: Mapping[str, str]) -> None:
     """Decisions that wait for the next landing (in-tree mode) count as made."""
-    for update, oid, blob, gist in _waiting(place, found, cache, DECISIONS):
+    for update, oid, blob, gist in _waiting(place, found, cache, refs):
         found.gists[update] = gist
         found.rows.insert(0, (update, oid, blob, ()))
 
